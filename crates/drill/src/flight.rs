@@ -1,4 +1,4 @@
-//! Segments in flight, and what an attacker learns from them.
+//! Segments in flight, and the data that an attacker learns from them.
 
 use std::collections::VecDeque;
 

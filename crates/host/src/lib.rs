@@ -14,7 +14,7 @@
 //! The host determines the order in which it calls connections and applications. It acknowledges a segment
 //! before the application reads the segment's data (`tcp_ack_snd_check`). It sends the data that an
 //! acknowledgement permits before the application writes more. A client's [`Session`] contains the
-//! measurements of what was read, and whether the client is done.
+//! measurements of the data that was read, and whether the client is done.
 //!
 //! # An example
 //!

@@ -1,4 +1,4 @@
-//! The measurements of a client. They do not depend on what it does with the data.
+//! The measurements of a client. They are the same for a reader and for a player.
 
 use anabranch_media::Buffer;
 use anabranch_mptcp::Event;

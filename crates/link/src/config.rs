@@ -105,7 +105,7 @@ impl QueueLimit {
         }
     }
 
-    /// Returns the unit of the limit, as written in files and messages, and the limit; `None` if there is none.
+    /// Returns the unit of the limit, as written in files and messages, and the limit; `None` without a limit.
     pub const fn named(self) -> Option<(&'static str, u64)> {
         match self {
             Self::Bytes(limit) => Some(("bytes", limit)),

@@ -155,8 +155,9 @@ impl<'a, P: Packet> Network<'a, P> {
 
     /// Puts a packet at the start of its route. A path's middlebox may remove its MPTCP options there. This
     /// does not check the client's interface; see [`Self::passes`].
-    // Inlined, like the two functions below: this saves 1.6 % of the instructions of a download. A transfer
-    // of 20 MB calls it 28,314 times.
+    // Called once for each packet and link. Inlining this function and the next two saves 1.6 % of the
+    // instructions of a download.
+    // A run of 20 MB calls it 28,314 times.
     #[inline(always)]
     pub fn send(&mut self, now: Instant, mut packet: P) -> Onward<P> {
         let route = packet.journey().route();
@@ -169,7 +170,7 @@ impl<'a, P: Packet> Network<'a, P> {
     }
 
     /// Puts a packet on the next link of its route, or delivers it to the host at the end.
-    // Inlined: a transfer of 20 MB calls it 56,530 times.
+    // A run of 20 MB calls it 56,530 times.
     #[inline(always)]
     pub fn forward(&mut self, now: Instant, packet: P) -> Onward<P> {
         let journey = packet.journey();
@@ -188,7 +189,7 @@ impl<'a, P: Packet> Network<'a, P> {
     }
 
     /// Returns the next packet on a medium whose fate is known at `now`.
-    // Inlined: a transfer of 20 MB calls it 28,297 times.
+    // A run of 20 MB calls it 28,297 times.
     #[inline(always)]
     pub fn poll_medium(&mut self, now: Instant, medium: usize) -> Option<Passage<P>> {
         let (link, fate) = self.links.poll_fate(now, medium)?;

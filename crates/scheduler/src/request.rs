@@ -185,7 +185,7 @@ impl SubflowSet {
         (self.0 != 0).then(|| SubflowId(self.0.trailing_zeros() as u8))
     }
 
-    /// Returns the only member; `None` if there is none or if there are several.
+    /// Returns the member of a set of one; `None` for any other set.
     pub fn only(self) -> Option<SubflowId> {
         let others = self.0 & self.0.wrapping_sub(1);
         self.first().filter(|_| others == 0)

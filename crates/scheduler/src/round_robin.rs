@@ -15,7 +15,7 @@ pub struct RoundRobin {
     segments: u32,
     /// Whether subflows without window space are skipped.
     skip_full: bool,
-    /// The subflow that sent last, and the segments left in its turn.
+    /// The subflow that sent last, and the number of segments that it may still send.
     last: Option<(u8, u32)>,
 }
 

@@ -93,7 +93,7 @@ fn outcome(plan: &str, options: &str, page: Arc<dyn Page>) -> Result<Answer, Vec
             Ok(answer(trace, &paths))
         }
         Err(RunError::Plan(error)) => Err(faults_of(&error)),
-        // The page already has the exception of its own code.
+        // The exception came from the page's code, so the page already has it.
         Err(RunError::Plugin) => Err(Vec::new()),
         Err(error) => Err(vec![Fault::whole(error.to_string())]),
     }

@@ -1,6 +1,6 @@
 //! The simulated world for wasm32: a plan goes in, and tables come out.
 //!
-//! The crate has no logic of its own. `play/engine.js` calls it and decodes its results. `abi.rs` contains
+//! The crate only converts values, and contains no other logic. `play/engine.js` calls it and decodes its results. `abi.rs` contains
 //! the exports and imports. All other files also build natively, and their tests use a page written in Rust.
 
 #[cfg(target_arch = "wasm32")]
