@@ -86,7 +86,8 @@ pub trait Link<P> {
     /// Returns the next packet whose fate is known at `now`. Call it until it returns `None`.
     fn poll_fate(&mut self, now: Instant) -> Option<Fate<P>>;
 
-    /// Returns the next wake-up if `poll_fate` has nothing to report at `now`: [`Self::poll_timeout`], or `FAR_FUTURE` without a wake-up. Returns `None` if a fate may be due, so the caller must poll the link.
+    /// Returns the next wake-up if `poll_fate` has nothing to report at `now`: [`Self::poll_timeout`], or
+    /// `FAR_FUTURE` without a wake-up. Returns `None` if a fate may be due, so the caller must poll the link.
     #[inline]
     fn quiet_until(&self, _now: Instant) -> Option<Instant> {
         None

@@ -1,6 +1,7 @@
 //! The models of varying links, and the table of the models that a scenario may name.
 //!
-//! Each model has its own file with its settings (as in a plan), its [`ModelKind`] and its behaviour. It also has an entry in [`MODELS`] and a variant of [`Model`].
+//! Each model has its own file with its settings (as in a plan), its [`ModelKind`] and its behaviour. It also
+//! has an entry in [`MODELS`] and a variant of [`Model`].
 
 pub(crate) mod kind;
 pub(crate) mod lte;

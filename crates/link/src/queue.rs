@@ -18,8 +18,9 @@ use crate::{QueueLimit, Queued};
 
 /// A queue before the service of a link.
 pub trait Queue: Send {
-    /// Takes a packet. `held` counts the packets before the link's wire, without this packet but including the packet in
-    /// service. Appends the numbers of packets that must be dropped to `out`; the new packet may be one of them.
+    /// Takes a packet. `held` counts the packets before the link's wire, without this packet but including
+    /// the packet in service. Appends the numbers of packets that must be dropped to `out`; the new packet
+    /// may be one of them.
     fn admit(&mut self, now: Instant, packet: Ticket, held: Queued, out: &mut Vec<u64>);
 
     /// Returns the decision about the next packet; `None` if no packet waits. After a drop, the link calls it again at

@@ -1,8 +1,9 @@
 //! A one-way link whose rate, delay and loss follow a model or a recording. It can also have a set rate, for settings
 //! that must be processed packet by packet.
 //!
-//! The wire and the changes are those of a fixed link. The departure is known only for the packet in service. When it leaves, the queue chooses the next one. The configured rate is an upper limit on the model's rate. The configured
-//! delay, jitter and loss are added to the model's.
+//! The wire and the changes are those of a fixed link. The departure is known only for the packet in service.
+//! When it leaves, the queue chooses the next one. The configured rate is an upper limit on the model's rate.
+//! The configured delay, jitter and loss are added to the model's.
 
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 

@@ -213,8 +213,9 @@ impl Watcher for Watch {
 /// refuse new connections and finish, or 2 to stop. The second is a list of lines for stderr. The third
 /// contains changed limits and times, or is None. If settings change, the log is opened again.
 ///
-/// An exception of `watch` ends the gateway and is raised here. After the gateway has ended, `watch` is called a last time, and its result is ignored. This call is omitted if the gateway never started. `plugins`
-/// contains the classes that the settings name, as for `simulate`.
+/// An exception of `watch` ends the gateway and is raised here. After the gateway has ended, `watch` is
+/// called a last time, and its result is ignored. This call is omitted if the gateway never started.
+/// `plugins` contains the classes that the settings name, as for `simulate`.
 ///
 /// A line for each ended connection is written to the file `settings.log`, or to stdout if it is None.
 /// Separate threads write the log and stderr, so they do not delay connections.

@@ -1,7 +1,8 @@
 //! The simulated world for wasm32: a plan goes in, and tables come out.
 //!
-//! The crate only converts values, and contains no other logic. `play/engine.js` calls it and decodes its results. `abi.rs` contains
-//! the exports and imports. All other files also build natively, and their tests use a page written in Rust.
+//! The crate only converts values, and contains no other logic. `play/engine.js` calls it and decodes its
+//! results. `abi.rs` contains the exports and imports. All other files also build natively, and their tests
+//! use a page written in Rust.
 
 #[cfg(target_arch = "wasm32")]
 mod abi;
