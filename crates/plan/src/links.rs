@@ -1,4 +1,4 @@
-//! All links of a plan, addressed by number. Their media are an internal detail.
+//! All links of a plan, addressed by number, and the media that carry them.
 
 use std::collections::BTreeMap;
 
