@@ -1,4 +1,4 @@
-"""Write the page of commands from the command line itself: `make docs` does, and a test compares."""
+"""Write the page of commands from the command line: `make docs` runs it, and a test compares the result."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def _command(command: click.Command, name: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Return a help text with its examples as a block."""
+    """Return a help text with its examples as code blocks."""
     text = inspect.cleandoc(text).replace("\b\n", "")
-    # The program is called as it is installed, whatever wrote this page.
+    # The page shows the program's installed name, even if another script calls this function.
     return _EXAMPLES.sub(lambda found: f"```text\n{inspect.cleandoc(found[0])}\n```\n", f"{text}\n")
 
 
 def _metavar(one: click.Parameter) -> str:
-    """Return what stands for a value."""
-    # Only what every version of the library says alike.
+    """Return the placeholder for a value."""
+    # Use only parts that are the same in every version of the library.
     name = one.name if one.param_type_name == "argument" else one.opts[0].lstrip("-")
     return str(one.metavar or name).upper()
 
@@ -74,12 +74,12 @@ def _metavar(one: click.Parameter) -> str:
 def _option(one: click.Parameter) -> str:
     """Return an option with the placeholder of its value."""
     names = ", ".join((*one.opts, *one.secondary_opts))
-    # A bar would end the cell, in code too.
+    # A bar would end the table cell, even inside code.
     return names if getattr(one, "is_flag", False) else f"{names} {_metavar(one)}".replace("|", "\\|")
 
 
 def _meaning(one: click.Parameter) -> str:
-    """Return what an option does, and its default."""
+    """Return the effect of an option, and its default."""
     default = None if callable(one.default) else one.default
     told = getattr(one, "help", None) or ""
     is_plain = isinstance(default, str | int | float | Path) and not isinstance(default, bool)
@@ -87,7 +87,7 @@ def _meaning(one: click.Parameter) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text for a cell of a table."""
+    """Escape a text for a table cell."""
     return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 

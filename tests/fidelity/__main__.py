@@ -1,10 +1,10 @@
 """The fidelity of the simulator at random settings: `make fidelity N=66 SEED=1001`.
 
-Draws settings, has them measured on a Linux kernel where the environment names a laboratory (`LAB` and
-`UML`, see laboratory.py), runs them in the simulator and reports how many figures are inside their targets,
-judged as `anabranch calibrate` judges: with losses of the simulator's own, and separately with the
-losses and the jitter of the kernel's trials. Measurements are kept in target/fidelity/SEED; without a
-laboratory only what is there can be judged, and the exit code is 2 when that is not all.
+Draws settings, measures them on a Linux kernel if the environment names a laboratory (`LAB` and `UML`, see
+laboratory.py), and runs them in the simulator. Reports how many figures meet their targets, by the rules of
+`anabranch calibrate`: first with the simulator's own losses, then with the losses and the jitter of the
+kernel's trials. Measurements are kept in target/fidelity/SEED. Without a laboratory, only existing
+measurements are judged, and the exit code is 2 if some are missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORK = ROOT / "target" / "fidelity"
 
 
 def main() -> int:
-    """Draw, measure, run, judge and tell."""
+    """Draw, measure, run, judge and report."""
     given = _arguments()
     folder = given.work / str(given.seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="make fidelity", description=__doc__)
     parser.add_argument("-n", type=int, default=66, help="how many settings are drawn")
     parser.add_argument("--seed", type=int, default=1001, help="of the draw")
@@ -94,7 +94,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measured(folder: Path, drawn: Sequence[Setting]) -> list[Measured]:
-    """Return the settings that were measured, and say which were not, or not as they were drawn."""
+    """Return the measured settings. Report those that were not measured, or not as they were drawn."""
     truth = read.read(folder)
     for fault in truth.refused:
         _console.note(f"{fault}\n")
@@ -106,7 +106,7 @@ def _measured(folder: Path, drawn: Sequence[Setting]) -> list[Measured]:
 
 
 def _show_worst(found: Sequence[score.Judged]) -> None:
-    """Write the figures that are the furthest off."""
+    """Print the figures that are furthest from their targets."""
     _console.out("\nThe furthest off:")
     for line in report.worst(found):
         _console.out(f"- {line}")
@@ -115,9 +115,9 @@ def _show_worst(found: Sequence[score.Judged]) -> None:
 def _compared(
     measured: Sequence[Measured], given: argparse.Namespace, *, same_losses: bool
 ) -> list[list[compare.Comparison]]:
-    """Return the figures of every setting, run as often as asked with loss and without."""
+    """Return the figures of every setting from the requested number of runs, with and without loss."""
     runs = {"runs": given.runs, "plain": given.runs}
-    # Client, server and links are one guest of one processor.
+    # Client, server and links run in one guest with one processor.
     todo = simulate.tasks(measured, {}, same_losses=same_losses, one_processor=True, **runs)
     compared = []
     with _console.progress("simulating", unit="runs") as bar:
@@ -127,7 +127,7 @@ def _compared(
 
 
 def _commit() -> str:
-    """Return which state of the simulator this is: the last commit that changed it."""
+    """Return the version of the simulator: the last commit that changed it."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(ROOT), *words, "--", "crates"]

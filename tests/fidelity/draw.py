@@ -1,9 +1,10 @@
-"""Settings by chance: the same number and seed always draw the same ones.
+"""Random settings: the same number and seed always give the same settings.
 
-Two paths or, of ten settings, three in three; an RTT of 10 to 300 ms, 1 to 30 Mb/s and a queue of 8 to 300
-packets, all evenly on a logarithmic scale; of every second path 0.05 to 3 % of the data are lost, of every
-fifth as much of the acknowledgements. cubic, reno and bbr by turns; one setting in four is paced at 30 to
-90 % of the rates' sum; 40 s each. The order of the draws is part of it: another would be other settings.
+A setting has two paths, or three in three of ten settings. Each path has an RTT of 10 to 300 ms, a rate of 1
+to 30 Mb/s and a queue of 8 to 300 packets, all log-uniform. Every second path loses 0.05 to 3 % of the data,
+and every fifth path loses as much of the acknowledgements. The controller is cubic, reno or bbr in turn. One
+setting in four is paced at 30 to 90 % of the sum of the rates. Each lasts 40 s. The order of the draws must
+not change: it determines the settings.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _PACE = (0.3, 0.9)
 
 
 def settings(count: int, seed: int) -> list[Setting]:
-    """Return as many settings of a seed; fewer are the first of more."""
+    """Return the first `count` settings of a seed."""
     chance = random.Random(seed)
     return [_setting(number, chance) for number in range(1, count + 1)]
 
 
 def _setting(number: int, chance: random.Random) -> Setting:
-    """Return the next setting."""
+    """Draw the next setting."""
     legs = tuple(_leg(chance) for _ in range(2 if chance.random() < _TWO_PATHS else 3))
     pace = 0
     if chance.random() < _PACED:
@@ -51,7 +52,7 @@ def _setting(number: int, chance: random.Random) -> Setting:
 
 
 def _leg(chance: random.Random) -> Leg:
-    """Return the next path."""
+    """Draw the next path."""
 
     def between(least: float, most: float) -> float:
         return math.exp(chance.uniform(math.log(least), math.log(most)))
@@ -63,7 +64,7 @@ def _leg(chance: random.Random) -> Leg:
 
 
 def case(setting: Setting) -> dict[str, Any]:
-    """Return a setting as the laboratory's program takes it."""
+    """Return a setting in the format of the laboratory's program."""
     legs = [
         {"rtt": leg.rtt_ms, "mb": leg.rate_mbps, "q": leg.queue_packets, "loss": leg.loss, "up": leg.loss_up}
         for leg in setting.legs

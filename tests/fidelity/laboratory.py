@@ -1,8 +1,8 @@
-"""A laboratory that measures settings on a Linux kernel in virtual time, and the rows that it has measured.
+"""A laboratory that measures settings on a Linux kernel in virtual time, and the rows of its measurements.
 
-The laboratory is no part of this repository. `LAB` names its folder, whose `guest/measure.py` takes a JSON
-file of cases, boots a guest a run and writes a row of the columns that groundtruth/README.md tells; `UML`
-names its kernel, which is a program.
+The laboratory is not part of this repository. `LAB` is its folder. The program `guest/measure.py` there
+reads a JSON file of cases, boots a guest for each run, and writes a row with the columns of
+groundtruth/README.md. `UML` is its kernel, which is a program.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from anabranch.calibrate.model import Setting
 
 ROWS = "rows.csv"
-#: How late the laboratory's links deliver, as that of the other measurements.
+#: The delay of the laboratory's links beyond the configured one, as in the other measurements.
 _JITTER_MS = "0.24"
 _PROGRAMS = ("measure.py", "init.sh", "off", "bulk2", "linkemu_step")
 
 
 class MissingError(Exception):
-    """A part that measuring needs is missing."""
+    """A program that is required for measuring is missing."""
 
 
 def missing(folder: Path, settings: Sequence[Setting], trials: int) -> list[str]:
-    """Return the runs, `R001 trial 2`, that are not among a folder's rows."""
+    """Return the runs that a folder's rows lack, for example `R001 trial 2`."""
     have = set()
     if (folder / ROWS).exists():
         with (folder / ROWS).open(encoding="utf-8", newline="") as file:
@@ -47,12 +47,12 @@ def missing(folder: Path, settings: Sequence[Setting], trials: int) -> list[str]
 
 
 def measure(folder: Path, settings: Sequence[Setting], trials: int, environment: Mapping[str, str]) -> None:
-    """Measure what is missing; what was measured stays, and an interrupted call is taken up by the next.
+    """Measure the missing runs. Existing rows are kept, so an interrupted call can be repeated.
 
     Raises
     ------
     MissingError
-        When there is no laboratory, or its program fails.
+        If there is no laboratory, or if its program fails.
     """
     program, kernel = _found(environment)
     cases = folder / "cases.json"
@@ -62,7 +62,7 @@ def measure(folder: Path, settings: Sequence[Setting], trials: int, environment:
         "--jobs", str(os.cpu_count() or 1), "--kernel", str(kernel), "--keep", "0",
         "--out", str(folder), "--file", ROWS,
     ]  # fmt: skip
-    # Its lines are progress; stdout is for the score.
+    # The program's output is progress, and stdout is reserved for the score.
     ended = subprocess.run(command, check=False, stdout=sys.stderr, env=dict(environment)).returncode
     if ended != 0:
         message = f"the laboratory's program ended with {ended}"

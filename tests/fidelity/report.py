@@ -32,7 +32,7 @@ _BLOCK = re.compile(r"^### Seed (\d+)\n.*?(?=^### Seed |\Z)", re.MULTILINE | re.
 
 
 def rows(found: Sequence[Judged]) -> list[tuple[str, ...]]:
-    """Return the shares: of all, and by controller, kind and number of paths."""
+    """Return the fractions that meet their targets: of all, and by controller, kind and number of paths."""
     result = [score.row("all", score.score(found))]
     for key in (
         lambda setting: setting.congestion,
@@ -44,11 +44,11 @@ def rows(found: Sequence[Judged]) -> list[tuple[str, ...]]:
 
 
 def line(setting: Setting, figure: Comparison) -> str:
-    """Return what is off, how far, and where."""
+    """Return a line about a figure: its setting, its value and its distance from the target."""
     found = "none" if figure.simulator is None else four_digits(figure.simulator)
     pace = f", paced at {setting.pace_bps / 1e6:.2f} Mb/s" if setting.pace_bps else ""
     times = score.excess(figure)
-    # A figure outside every trial may be off by less than their interval allows.
+    # A figure that lies outside the range of the trials may differ by less than their interval allows.
     why = figure.why if times <= 1 else f"{times:.1f} times what is allowed"
     if figure.modes is not None:
         why = mode_words(figure.modes)
@@ -60,7 +60,7 @@ def line(setting: Setting, figure: Comparison) -> str:
 
 
 def worst(found: Sequence[Judged], most: int = WORST) -> list[str]:
-    """Return lines on the figures that are the furthest off, goodputs first."""
+    """Return lines about the figures that are furthest from their targets, goodputs first."""
     missed = score.worst(found)
     goodputs = [one for one in missed if one[1].figure == "goodput_mbps"]
     others = [one for one in missed if one[1].figure != "goodput_mbps"]
@@ -70,18 +70,18 @@ def worst(found: Sequence[Judged], most: int = WORST) -> list[str]:
 def block(
     found: Sequence[Judged], same: Sequence[Judged], *, seed: int, trials: int, runs: int, of: str
 ) -> str:
-    """Return one seed's part of the page.
+    """Return the part of the page about one seed.
 
     Parameters
     ----------
     found
-        The settings with losses of the simulator's own.
+        The settings with the simulator's own losses.
     same
-        The same ones with the losses of the kernel's trials; empty where the rows do not tell their seeds.
+        The same settings with the losses of the kernel's trials; empty if the rows do not contain the seeds.
     seed, trials, runs
-        Of the draw, and how many of the kernel and of the simulator a setting has.
+        The seed of the draw, and the numbers of the kernel's trials and of the simulator's runs per setting.
     of
-        Which state of the simulator it was.
+        The version of the simulator.
     """
     counts = f"{len(found)} settings, {trials} trials and {runs} runs each, the simulator of {of}"
     text = f"### Seed {seed}\n\n{counts}: {score.sentence(score.score(found))}.\n\n{_table(found)}"
@@ -92,7 +92,7 @@ def block(
 
 
 def _table(found: Sequence[Judged]) -> str:
-    """Return the shares, and the figures that are furthest off."""
+    """Return a table of the fractions, and the figures that are furthest from their targets."""
     table = [f"|{' | '.join(score.HEAD)} |", "|---|--:|--:|--:|--:|"]
     table += ["| " + " | ".join(cells) + " |" for cells in rows(found)]
     listed = "\n".join(f"- {one}" for one in worst(found)) or "- nothing"
@@ -100,7 +100,7 @@ def _table(found: Sequence[Judged]) -> str:
 
 
 def merged(text: str, seed: int, part: str) -> str:
-    """Return a page with one seed's part in it, in the order of the seeds; other seeds' stay."""
+    """Insert one seed's part into a page, in the order of the seeds. The other parts are kept."""
     parts = {
         int(one.group(1)): one.group().strip() + "\n" for one in _BLOCK.finditer(page.drawn(text) + "\n")
     }

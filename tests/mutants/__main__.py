@@ -1,7 +1,7 @@
 """`make mutants N=300 SEED=1`: draw a sample of deliberate faults, and count those that the tests catch.
 
-The faults stand in copies of the sources, in `target/mutants`; what became of each is in a journal there, so
-that an interrupted sample goes on. docs/testing.md explains how faults are drawn and judged.
+The faults are put into copies of the sources, in `target/mutants`. A journal there has the result of each
+fault, so an interrupted sample can be continued. docs/testing.md explains how faults are drawn and judged.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "target" / "mutants"
 TREE = WORK / "tree"
-# Of Rust, with all faults of a sample.
+# The copy of the Rust sources that contains all faults of a sample.
 SWITCHED = WORK / "switched"
 PYTHON_ROOMS = {"metrics": "python/anabranch/metrics", "calibrate": "python/anabranch/calibrate"}
 
-# The tests that judge Python, the cheapest first; what runs whole scenarios judges what is left.
+# The tests that judge Python, the cheapest first. Tests that run whole scenarios judge the faults that
+# remain.
 _QUICK = ("-m", "not module and not slow")
 _WHOLE = ("-m", "module and not slow")
 _PYTHON_STAGES = {
@@ -63,7 +64,7 @@ def digest(names: Sequence[str], *folders: str) -> str:
 
 
 def of_python() -> dict[str, Judge]:
-    """Return who judges each room of Python."""
+    """Return the judge of each group of Python sources."""
     pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
     return {
         room: Judge(
@@ -79,7 +80,7 @@ def of_python() -> dict[str, Judge]:
 
 
 def everything() -> dict[str, list[Fault]]:
-    """Return every fault of every room."""
+    """Return every fault of every group of sources."""
     rooms = rust.listed(ROOT)
     for room, folder in PYTHON_ROOMS.items():
         sources = sorted((ROOT / folder).glob("*.py"))
@@ -92,7 +93,7 @@ def everything() -> dict[str, list[Fault]]:
 
 
 class Progress:
-    """How far a sample is, and how long the rest may take: both languages are judged at once."""
+    """The progress of a sample, and an estimate of the rest. Both languages are judged at the same time."""
 
     def __init__(self, left: Mapping[str, int], jobs: Mapping[str, int]) -> None:
         self._left = dict(left)
@@ -101,7 +102,7 @@ class Progress:
         self._took: dict[str, list[float]] = {language: [] for language in left}
 
     def tell(self, language: str, fault: Fault, entry: Entry) -> None:
-        """Tell of one more fault."""
+        """Report the result of one more fault."""
         self._left[language] -= entry.outcome != "unviable"
         self._took[language].append(entry.seconds)
         rates = {each: fmean(took) / self._jobs[each] for each, took in self._took.items() if took}
@@ -115,7 +116,7 @@ class Progress:
 
 
 class Sample:
-    """The faults of one language that are drawn, and what became of them."""
+    """The drawn faults of one language, and their results."""
 
     def __init__(
         self, language: str, drawn: Mapping[str, Sequence[Fault]], counts: Mapping[str, int], journal: Journal
@@ -127,31 +128,31 @@ class Sample:
         self.progress: Progress | None = None
 
     def _chosen(self, room: str) -> list[Fault]:
-        """Return a room's sample: as many as it is given of those that compile, as far as that is known."""
+        """Return a group's sample: the first faults, without those that are known not to compile."""
         unviable = {key for key, entry in self._journal.known.items() if entry.outcome == "unviable"}
         return [one for one in self._drawn[room] if one.key not in unviable][: self._counts[room]]
 
     def unknown(self, rooms: Collection[str] | None = None) -> Iterator[tuple[str, Fault]]:
-        """Return room and fault of each fault that has not been judged, in all rooms or in some."""
+        """Return the faults that were not judged yet, with their groups; of all groups, or of `rooms`."""
         for room in self._drawn:
             if rooms is not None and room not in rooms:
                 continue
             yield from ((room, one) for one in self._chosen(room) if one.key not in self._journal.known)
 
     def add(self, fault: Fault, entry: Entry) -> None:
-        """Write down what became of a fault."""
+        """Record the result of a fault."""
         self._journal.add(fault.key, self._language, entry)
         if self.progress is not None:
             self.progress.tell(self._language, fault, entry)
 
     def outcomes(self) -> Judged:
-        """Return key and outcome of every fault, room by room."""
+        """Return the key and the result of every fault, by group."""
         found = {key: entry.outcome for key, entry in self._journal.known.items()}
         return {room: [(one.key, found[one.key]) for one in self._chosen(room)] for room in self._drawn}
 
 
 def judge_python(sample: Sample) -> None:
-    """Judge a sample of Python, one fault after the other."""
+    """Judge a sample of Python, one fault at a time."""
     who = of_python()
     while unknown := next(sample.unknown(), None):
         room, fault = unknown
@@ -159,7 +160,7 @@ def judge_python(sample: Sample) -> None:
 
 
 def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
-    """Judge a sample of Rust: what can be switched on together, the others one after the other."""
+    """Judge a sample of Rust: faults that can be switched on together, and the other ones one at a time."""
     environment = {**rust.ENVIRONMENT, "CARGO_TARGET_DIR": str(WORK / "build")}
     names = [name for name in names if name.startswith(rust.SOURCES)]
     for crate in rust.CRATES:
@@ -173,7 +174,7 @@ def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
 def _judge_switched(
     sample: Sample, crate: rust.Crate, programs: Programs, alone: Judge, names: Sequence[str], jobs: int
 ) -> None:
-    """Judge the faults of a crate that can be switched on in programs that are built once."""
+    """Judge the faults of a crate that can be switched on in programs. The programs are built only once."""
     apart: set[str] = set()
     build = False
     while chosen := [fault for _, fault in sample.unknown(crate.rooms) if fault.key not in apart]:
@@ -185,7 +186,7 @@ def _judge_switched(
                 apart.add(fault.key)
             else:
                 sample.add(fault, Entry("unviable", "the compiler", 0.0))
-        # Faults that do not compile have been replaced: when all are done, the tests are built.
+        # Faults that do not compile were replaced by others. The tests are built after the last of them.
         if build and not unviable and not unfit:
             break
         build = not unviable and not unfit
@@ -196,7 +197,7 @@ def _judge_switched(
 
 
 def _together(parts: Sequence[Callable[[], None]]) -> None:
-    """Work on parts at once; an interrupt or an error ends all of it, and the journal has what is done."""
+    """Run parts in parallel. An interrupt or an error ends all of them; the journal keeps results."""
 
     def interrupted(*_: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -210,7 +211,7 @@ def _together(parts: Sequence[Callable[[], None]]) -> None:
         end_all()
         sys.stderr.write(f"\n{error or 'interrupted; the same command goes on from here'}\n")
         sys.stderr.flush()
-        # The threads would go on to the next fault.
+        # The threads would otherwise start to judge the next fault.
         os._exit(4 if isinstance(error, BrokenError) else 130)
 
 
@@ -266,7 +267,7 @@ def main() -> int:
     progress = Progress(left, {"rust": given.jobs, "python": 1})
     for sample in samples.values():
         sample.progress = progress
-    # Two languages have separate copies of their files and do not interfere.
+    # The two languages have separate copies of their files, so they do not interfere.
     parts = (
         lambda: judge_rust(samples["rust"], names, given.jobs),
         lambda: judge_python(samples["python"]),

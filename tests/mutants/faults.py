@@ -1,7 +1,7 @@
-"""Deliberate faults in Python sources: each is one small change of one place, as text.
+"""Deliberate faults in Python sources. Each is one small change of the text at one position.
 
-Text for people is left unchanged (docstrings, messages, annotations, comments), and so is code that cannot
-matter to a result (`strict=`, decorators, imports for types).
+Texts for people are not changed (docstrings, messages, annotations, comments). Code that cannot affect a
+result is not changed either (`strict=`, decorators, imports for types).
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ _CALLED = {
     "fmean": "median", "median": "fmean", "pstdev": "stdev", "stdev": "pstdev",
     "sorted": "list", "sum": "max",
 }  # fmt: skip
-# Keywords whose values are no part of a result.
+# Keywords whose values do not affect a result.
 _IDLE_KEYWORDS = {"strict", "kw_only", "repr", "frozen", "hint", "message"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One change of one file.
+    """A change at one position of one file.
 
     Attributes
     ----------
     file
-        The source, from the repository's root.
+        The path of the source, relative to the repository's root.
     line
-        Where it is.
+        The number of the line.
     key
-        Its name without the line: what journals and arguments know it by.
+        The name of the fault in journals and arguments. It does not contain the line number.
     start, end, text
-        The bytes that are replaced, and by what.
+        The range of bytes that is replaced, and the replacement.
     body
-        The bytes of the function's body in Rust, braces and all, where it can be chosen as the program runs.
+        The range of bytes of the function's body in Rust with its braces, if the fault can be chosen at run
+        time.
     """
 
     file: str
@@ -60,7 +61,7 @@ class Fault:
     body: tuple[int, int] | None = None
 
     def apply(self, source: bytes) -> bytes:
-        """Return the source with the fault in it."""
+        """Return the source with the fault."""
         return source[: self.start] + self.text.encode() + source[self.end :]
 
 
@@ -96,7 +97,7 @@ class _Finder(ast.NodeVisitor):
         self.found.append((start, end, node.lineno, told, new, ".".join(self._within)))
 
     def _between(self, left: ast.AST, right: ast.AST, old: str, new: str) -> None:
-        """Change the operator that stands between two operands."""
+        """Change the operator between two operands."""
         start, end = self._span(left)[1], self._span(right)[0]
         at = self._source.find(old.encode(), start, end)
         if at >= 0:
@@ -194,7 +195,7 @@ class _Finder(ast.NodeVisitor):
                 self.visit(keyword.value)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Leave texts for people alone."""
+        """Ignore f-strings, which are texts for people."""
 
     def visit_Constant(self, node: ast.Constant) -> None:
         value = node.value
@@ -209,10 +210,10 @@ class _Finder(ast.NodeVisitor):
 
 
 def of_file(file: str, source: str) -> Iterator[Fault]:
-    """Yield every fault of a source, in the order of its places."""
+    """Yield every fault of a source, in the order of positions."""
     finder = _Finder(source)
     for statement in ast.parse(source).body:
-        # A module's own docstring is an expression without a call, and is passed over as any text.
+        # The module's docstring is an expression without a call, and must be ignored like any text.
         if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
             finder.visit(statement)
     seen: Counter[str] = Counter()

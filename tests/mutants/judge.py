@@ -1,4 +1,4 @@
-"""Running tests over faults: one fault at a time in a copy of the sources, stage by stage."""
+"""Runs tests on faulty copies of the sources, one fault at a time and stage by stage."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     from faults import Fault
 
-    # Its name, its build command if any, and its run command.
+    # The name, the build command (which may be empty) and the run command.
     Stage = tuple[str, tuple[str, ...], tuple[str, ...]]
 
-# A test does not end when it takes this many times what it takes without a fault, and these seconds more.
+# The time limit of a test: this multiple of its time without a fault, plus these seconds.
 _PATIENCE = 5
 _PATIENCE_S = 30.0
-# A fault may ask for memory without end.
+# The memory limit in bytes, because a fault may allocate without end.
 _MEMORY = 8 << 30
 
 _telling = threading.Lock()
-# Programs that run, to be ended with this one.
+# The process groups that are running. They are ended together with this program.
 _running: set[int] = set()
 
 
@@ -39,14 +39,14 @@ class BrokenError(Exception):
 
 
 def say(line: str) -> None:
-    """Tell one line of progress."""
+    """Print a line of progress."""
     with _telling:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
 
 def patience_s(took_s: float) -> float:
-    """Return how long a test may take that takes `took_s` without a fault."""
+    """Return the time limit of a test that takes `took_s` without a fault."""
     return _PATIENCE * took_s + _PATIENCE_S
 
 
@@ -58,16 +58,16 @@ def files(root: Path) -> list[str]:
 
 
 def bring(root: Path, tree: Path, names: Iterable[str], changed: Mapping[str, bytes] = {}) -> None:
-    """Bring a copy up to date; a file that is the same keeps its time, so that little is built again.
+    """Update a copy. Unchanged files keep their times, so that little must be built again.
 
     Parameters
     ----------
     root, tree
-        The copied files, and the copy.
+        The folder of the files, and the folder of the copy.
     names
-        The files.
+        The names of the files.
     changed
-        Replacements of some of them in the copy.
+        The contents that some of them have in the copy.
     """
     wanted = set(names)
     for name in wanted:
@@ -87,7 +87,7 @@ def bring(root: Path, tree: Path, names: Iterable[str], changed: Mapping[str, by
 
 
 def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], limit_s: float) -> int | None:
-    """Run a program; return how it ended, or None when it did not."""
+    """Run a program. Return its exit code, or None if it exceeded the time limit."""
 
     def bound() -> None:
         import resource
@@ -110,13 +110,13 @@ def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], li
 
 
 def end_all() -> None:
-    """End every program that runs."""
+    """End all running programs."""
     for program in list(_running):
         os.killpg(program, signal.SIGKILL)
 
 
 class Judge:
-    """Runs stages of tests over a faulty copy, each as long as it may take."""
+    """Runs stages of tests on a faulty copy, each with a time limit."""
 
     def __init__(self, tree: Path, stages: Sequence[Stage], environment: Mapping[str, str]) -> None:
         self._tree = tree
@@ -125,7 +125,7 @@ class Judge:
         self._limits: dict[int, float] = {}
 
     def judge(self, fault: Fault) -> Entry:
-        """Return what becomes of a fault."""
+        """Judge a fault."""
         for stage in range(len(self._stages)):
             self._limit(stage)
         begun = time.monotonic()
@@ -134,7 +134,7 @@ class Judge:
         return Entry(outcome, by, round(time.monotonic() - begun, 1))
 
     def answers(self, fault: Fault, command: Sequence[str]) -> bool:
-        """Whether a program ends well with the fault in the sources."""
+        """Return whether a program succeeds with the fault in the sources."""
         with self._faulty(fault):
             return self._run(command, 3600) == 0
 
@@ -153,7 +153,7 @@ class Judge:
         return "missed", ""
 
     def _limit(self, stage: int) -> None:
-        """Measure a stage without a fault; its tests have to pass."""
+        """Measure the time of a stage without a fault. Its tests must pass."""
         if stage in self._limits:
             return
         name, build, command = self._stages[stage]

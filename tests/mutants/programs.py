@@ -1,4 +1,4 @@
-"""Test programs of Rust with many faults in them, of which one is switched on as they start."""
+"""Test programs of Rust that contain many faults. One fault is switched on when a program starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from faults import Fault
 
-# The longest test that is run together with others, and the time that one start of their program may take.
+# The longest time of a test that runs together with others, and of one start of their program, seconds.
 _SHORT_S = 0.2
 _TOGETHER_S = 1.0
 
@@ -34,11 +34,11 @@ class Test(NamedTuple):
     Attributes
     ----------
     program, folder, name
-        Which, and where it runs.
+        The program, the folder in which it runs, and the name of the test.
     seconds
-        Its time without a fault.
+        The test's time without a fault.
     reached
-        The places that it goes through.
+        The numbers of the functions that the test calls.
     """
 
     program: str
@@ -49,9 +49,9 @@ class Test(NamedTuple):
 
 
 class Programs:
-    """Builds the tests once for a sample of faults, and judges each fault by the tests that reach it.
+    """Builds the tests once for a sample of faults. The tests that reach a fault judge it.
 
-    A test is deterministic, so one that does not come through the function that is at fault answers as ever.
+    Tests are deterministic. A test that does not call the faulty function therefore has its usual result.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class Programs:
     def put(
         self, faults: Sequence[Fault], names: Sequence[str], *, build: bool = False
     ) -> tuple[list[Fault], list[Fault]]:
-        """Write the sources with these faults; return what does not compile, and what does so alone at most.
+        """Write the sources with these faults. Return the faults that never compile, and those to try alone.
 
         Parameters
         ----------
         faults
-            The faults to switch.
+            The faults that can be switched.
         names
-            The files that the programs are built from.
+            The files from which the programs are built.
         build
-            Whether to build the programs, and not only to check the judged crate.
+            Whether the programs are built. Otherwise, the judged crate is only checked.
         """
         unviable: list[Fault] = []
         apart = [fault for fault in faults if fault.body is None]
@@ -105,7 +105,7 @@ class Programs:
         return unviable, apart
 
     def judge(self, fault: Fault) -> Entry:
-        """Return what becomes of a fault that has been built in."""
+        """Judge a fault that the programs contain."""
         number = self._numbers[fault.key]
         begun = time.monotonic()
         outcome, by = "missed", ""
@@ -133,7 +133,7 @@ class Programs:
         return sources
 
     def _cargo(self, command: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
-        """Return the messages of a build, and whether it ended well."""
+        """Run a cargo command. Return its messages, and whether it succeeded."""
         answer = subprocess.run(
             command, cwd=self._tree, env={**os.environ, **self._environment}, capture_output=True, check=False
         )
@@ -142,7 +142,7 @@ class Programs:
         ], not answer.returncode
 
     def _measured(self, messages: Sequence[dict[str, Any]]) -> list[Test]:
-        """Return the programs' tests, each having passed alone."""
+        """Return the tests of the programs. Each must pass alone."""
         built = [
             (one["executable"], str(Path(one["manifest_path"]).parent))
             for one in messages
@@ -175,7 +175,7 @@ class Programs:
             lines = reached.read_text(encoding="ascii").split() if reached.exists() else []
         if ended == 0:
             return measured._replace(seconds=took, reached=frozenset(map(int, lines)))
-        # A test that uses up all descriptors cannot record places. It judges every fault.
+        # A test that uses up all file descriptors cannot record the functions. It judges every fault.
         if self._run([measured], {}, 3600) == 0:
             return measured._replace(seconds=took, reached=frozenset(self._places.values()))
         message = f"error: {measured.name} fails without a fault"
@@ -188,13 +188,13 @@ class Programs:
 
 
 def name_of(tests: Sequence[Test]) -> str:
-    """Return what a start of a program is called."""
+    """Return the name of one start of a program."""
     program = Path(tests[0].program).name.rpartition("-")[0]
     return f"{program}, {len(tests)} tests" if len(tests) > 1 else f"{program}, {tests[0].name}"
 
 
 def together(tests: Sequence[Test]) -> Iterator[list[Test]]:
-    """Part tests into starts of a program, the cheapest first."""
+    """Divide tests into starts of a program, the cheapest first."""
     starts = [[test] for test in tests if test.seconds > _SHORT_S]
     short = defaultdict(list)
     for test in tests:

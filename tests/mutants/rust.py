@@ -17,7 +17,7 @@ from faults import Fault
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The sources of the tests, by the beginning of their names.
+#: The beginnings of the names of the sources on which the tests depend.
 SOURCES = ("Cargo.", "crates/")
 _TEST = ("cargo", "test", "--offline", "--quiet")
 _JSON = ("--message-format", "json")
@@ -30,11 +30,11 @@ class Crate:
     Attributes
     ----------
     name
-        Its name without `anabranch-`, which is also its folder in `crates`.
+        The name without `anabranch-`, which is also the folder in `crates`.
     rooms
-        The judged folders and files of its sources; a single room is the whole crate.
+        The judged groups of sources: folders and files. A single group is the whole crate.
     beside
-        Other crates whose tests judge what the crate's own tests miss.
+        Other crates whose tests judge the faults that the crate's own tests miss.
     integration
         Whether the crate has integration tests.
     """
@@ -46,33 +46,33 @@ class Crate:
 
     @property
     def package(self) -> str:
-        """Return its name for cargo."""
+        """Return the name of the package."""
         return f"anabranch-{self.name}"
 
     @property
     def source(self) -> str:
-        """Return the folder of its sources."""
+        """Return the folder of the sources."""
         return f"crates/{self.name}/src"
 
     @property
     def top(self) -> str:
-        """Return its root module."""
+        """Return the root module."""
         return f"{self.source}/lib.rs"
 
     @property
     def build(self) -> tuple[str, ...]:
-        """Return the command that builds all tests that judge it."""
+        """Return the command that builds all tests that judge the crate."""
         packages = [word for name in self.beside for word in ("-p", f"anabranch-{name}")]
         return (*_TEST, "-p", self.package, *packages, "--lib", "--test", "*", "--no-run", *_JSON)
 
     @property
     def check(self) -> tuple[str, ...]:
-        """Return the command that checks whether it compiles."""
+        """Return the command that checks whether the crate compiles."""
         return ("cargo", "check", "--offline", "--quiet", "-p", self.package, *_JSON)
 
     @property
     def stages(self) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
-        """Return name, building and running of what judges a fault alone, the cheapest first."""
+        """Return the stages that judge a single fault, cheapest first: name, build and run command."""
         targets = [
             ("its unit tests", ("-p", self.package, "--lib")),
             ("its tests", ("-p", self.package, "--test", "*")),
@@ -86,7 +86,7 @@ class Crate:
         return tuple((name, (*_TEST, *target, "--no-run"), (*_TEST, *target)) for name, target in targets)
 
     def room(self, file: str) -> str | None:
-        """Return the room of a source; None if it is in none."""
+        """Return the group of a source; None if it is in no group."""
         if not file.startswith(f"{self.source}/"):
             return None
         if len(self.rooms) == 1:
@@ -101,7 +101,7 @@ TCP = Crate("tcp", ("tcp",), beside=("mptcp", "sim"), integration=False)
 MPTCP = Crate("mptcp", ("subflow", "connection"), beside=("sim",))
 CAPTURE = Crate("capture", ("capture",))
 NETWORK = Crate("network", ("network",), beside=("sim",))
-# Python has a room of the name "metrics".
+# A group of Python sources has the name "metrics".
 METRICS = Crate("metrics", ("rust-metrics",), beside=("sim",), integration=False)
 WEB = Crate("web", ("web",))
 LIVE = Crate("live", ("live",))
@@ -110,16 +110,16 @@ ROOMS = tuple(room for crate in CRATES for room in crate.rooms)
 
 
 def top_of(file: str) -> str:
-    """Return the root module of the crate that a source belongs to."""
+    """Return the root module of the crate to which a source belongs."""
     return f"{file.partition('/src/')[0]}/src/lib.rs"
 
 
 class MissingError(Exception):
-    """cargo-mutants is not there or does not answer."""
+    """cargo-mutants is not installed or fails."""
 
 
 def listed(root: Path, crates: Sequence[Crate] = CRATES) -> dict[str, list[Fault]]:
-    """Return every fault that cargo-mutants knows, room by room."""
+    """Return every fault that cargo-mutants finds, by group."""
     rooms: dict[str, list[Fault]] = {}
     for crate in crates:
         rooms |= by_room(_mutants(root, crate), root, crate)
@@ -140,7 +140,7 @@ def _mutants(root: Path, crate: Crate) -> list[dict[str, Any]]:
 
 
 def written(root: Path, crate: Crate = LIVE) -> list[Fault]:
-    """Return the faults of a crate that were written by hand, in `tests/mutants/CRATE.toml`."""
+    """Return the hand-written faults of a crate, from `tests/mutants/CRATE.toml`."""
     text = (Path(__file__).parent / f"{crate.name}.toml").read_text(encoding="utf-8")
     return by_hand(tomllib.loads(text)["faults"], _mutants(root, crate), root, crate)
 
@@ -148,7 +148,7 @@ def written(root: Path, crate: Crate = LIVE) -> list[Fault]:
 def by_hand(
     faults: Mapping[str, Mapping[str, str]], found: Sequence[dict[str, Any]], root: Path, crate: Crate
 ) -> list[Fault]:
-    """Return faults written by hand; `found` is cargo-mutants' list, which knows where functions are."""
+    """Return hand-written faults. `found` is the list of cargo-mutants, which contains the functions."""
     result = []
     for name, fault in faults.items():
         file = f"{crate.source}/{fault['file']}"
@@ -183,7 +183,7 @@ def by_hand(
 
 
 def by_room(found: Sequence[dict[str, Any]], root: Path, crate: Crate = MPTCP) -> dict[str, list[Fault]]:
-    """Return the faults of cargo-mutants' list that belong to a room."""
+    """Return the faults of cargo-mutants' list that belong to a group."""
     rooms: dict[str, list[Fault]] = {room: [] for room in crate.rooms}
     seen: Counter[str] = Counter()
     sources: dict[str, list[int]] = {}
@@ -207,7 +207,7 @@ def by_room(found: Sequence[dict[str, Any]], root: Path, crate: Crate = MPTCP) -
 
 
 def _lines(text: str) -> list[int]:
-    """Return where each line begins, in characters."""
+    """Return the start of each line, in characters."""
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -215,23 +215,23 @@ def _lines(text: str) -> list[int]:
 
 
 def _span(text: str, span: dict[str, dict[str, int]], starts: Sequence[int]) -> tuple[int, int]:
-    """Return the first byte of a span and the one after its last."""
+    """Return the first byte of a span and the byte after its last one."""
     return _offset(text, span["start"], starts), _offset(text, span["end"], starts)
 
 
 def _offset(text: str, place: dict[str, int], starts: Sequence[int]) -> int:
-    """Return a place's offset in bytes from its line and column, both from 1, in characters."""
+    """Return the byte offset of a position: line and column, both from 1 and in characters."""
     return len(text[: starts[place["line"] - 1] + place["column"] - 1].encode())
 
 
-# Building is most of the work when each fault is built.
+# If each fault is built, building takes most of the time.
 ENVIRONMENT = {
     "CARGO_PROFILE_TEST_OPT_LEVEL": "1",
     "CARGO_PROFILE_TEST_DEBUG": "0",
     "CARGO_INCREMENTAL": "1",
     "CARGO_TERM_COLOR": "never",
 }
-# Cases are the same for every fault, and what fails is neither made small nor kept.
+# Every fault is tested with the same cases. A failing case is neither reduced nor stored.
 RUNNING = {
     "PROPTEST_RNG_SEED": "1",
     "PROPTEST_MAX_SHRINK_ITERS": "0",

@@ -1,4 +1,4 @@
-"""Drawing a sample of faults, keeping their results, and estimating the share of all faults from it."""
+"""Draws a sample of faults, stores their results, and estimates the fraction of all faults."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-#: The possible results of a fault. One that does not compile is no fault at all: another is drawn in its
-#: place.
+#: The possible results of a fault. A fault that does not compile is not counted, and another one is drawn
+#: instead.
 OUTCOMES = ("caught", "missed", "timeout", "unviable")
-# The normal distribution's 97.5 % point.
+# The 97.5 % quantile of the normal distribution.
 _Z = 1.959964
 
 
 def shares(sizes: Mapping[str, int], count: int) -> dict[str, int]:
-    """Return how many of `count` each room is given: in proportion, the largest remainders rounded up."""
+    """Divide `count` among groups in proportion to their sizes; round the largest remainders up."""
     total = sum(sizes.values())
     count = min(count, total)
     exact = {room: count * size / max(total, 1) for room, size in sizes.items()}
@@ -31,14 +31,14 @@ def shares(sizes: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def order(room: str, keys: Sequence[str], seed: int) -> list[str]:
-    """Return a room's faults in the order in which they are drawn."""
+    """Return a group's faults in the order in which they are drawn."""
     drawn = sorted(keys)
     random.Random(f"{seed} {room}").shuffle(drawn)
     return drawn
 
 
 def wilson(caught: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share (Wilson 1927)."""
+    """Return the 95 % confidence interval of a fraction (Wilson 1927)."""
     if not total:
         return 0.0, 1.0
     share, spread = caught / total, _Z**2 / total
@@ -56,11 +56,10 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """The judged faults, a line each, kept over interrupts.
+    """The judged faults, one per line. The file is kept over interrupts.
 
-    A line counts while the judged code and its tests have not changed. With
-    `keep_caught` a fault that was caught once counts as caught whatever has changed since: tests that are
-    added take no catch away.
+    A line is valid while the judged code and its tests have not changed. With `keep_caught`, a fault that
+    was caught once counts as caught after any change, because additional tests do not lose a catch.
     """
 
     def __init__(self, path: Path, *, digests: Mapping[str, str], keep_caught: bool = False) -> None:
@@ -78,7 +77,7 @@ class Journal:
                 self.known[row["key"]] = entry
 
     def add(self, key: str, language: str, entry: Entry) -> None:
-        """Write down what became of a fault."""
+        """Record the result of a fault."""
         self.known[key] = entry
         row = {"key": key, "language": language, "digest": self._digests[language], **entry._asdict()}
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,9 +91,9 @@ def told(rooms: Mapping[str, Sequence[tuple[str, str]]], argued: Mapping[str, st
     Parameters
     ----------
     rooms
-        Key and outcome of every fault that was judged, room by room.
+        The key and the result of every judged fault, by group.
     argued
-        Why a fault changes nothing that can be seen, by its key. It stays in the denominator.
+        For some faults, the reason why they have no visible effect, by key. They stay in the denominator.
     """
     lines = [f"{'':12} {'judged':>7} {'caught':>7} {'missed':>7} {'timeout':>8}"]
     everything = [one for judged in rooms.values() for one in judged]

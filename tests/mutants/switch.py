@@ -1,8 +1,8 @@
-"""Faults in Rust that are switched on when a program starts: all of a sample are built at once.
+"""Faults in Rust that are switched on when a program starts. All faults of a sample are built at once.
 
-A function's body becomes a choice between itself as it stands and itself with each of its faults (Untch,
-Offutt and Harrold, "Mutation analysis using mutant schemata", 1993). A faulty body is the whole body again:
-no fault is put otherwise than alone: precedence, types and laziness stay those of the source.
+The body of a function becomes a choice between the original body and one copy for each fault (Untch, Offutt
+and Harrold, "Mutation analysis using mutant schemata", 1993). Each copy is a whole body with one fault, so
+that precedence, types and laziness are the same as if the fault were built alone.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from faults import Fault
 
-#: Says which fault is on, by its number from 1; or `RECORD`, for none.
+#: The variable that selects a fault by its number, from 1; or `RECORD` to select none.
 CHOICE = "ANABRANCH_FAULT"
 RECORD = "reached"
-#: The file to which every place is then written as it is reached for the first time.
+#: The variable with the file to which each function is written when it is called first.
 REACHED = "ANABRANCH_FAULT_REACHED"
 
-# Joined to the crate that is judged.
+# Appended to the root of the judged crate.
 _MODULE = """
 pub(crate) mod fault {{
     use std::io::Write;
@@ -60,7 +60,7 @@ pub(crate) mod fault {{
 
 
 class Arm(NamedTuple):
-    """Where a faulty body stands in the written source, in bytes, and the number of its fault."""
+    """The range of a faulty body in the written source in bytes, and the number of its fault."""
 
     start: int
     end: int
@@ -68,7 +68,7 @@ class Arm(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A source with its faults to be switched on.
+    """A source with faults that can be switched on.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Source(NamedTuple):
     arms
         The faulty bodies.
     places
-        For each fault's number the place that is reached before it can do anything: one for each function.
+        For each fault's number, the number of its function, which is recorded when it is called.
     """
 
     text: bytes
@@ -86,7 +86,7 @@ class Source(NamedTuple):
 
 
 def place(source: bytes, faults: Mapping[int, Fault], first: int) -> Source:
-    """Put numbered faults of one file into it; places are numbered from `first` on."""
+    """Put the numbered faults of one file into it. Functions are numbered from `first` on."""
     text, arms, places = b"", [], {}
     done = 0
     for number, ((start, end), inside) in enumerate(_by_body(faults), first):
@@ -104,12 +104,12 @@ def place(source: bytes, faults: Mapping[int, Fault], first: int) -> Source:
 
 
 def module(places: int) -> bytes:
-    """Return what is joined to the crate's root."""
+    """Return the text that is appended to the root of the crate."""
     return _MODULE.format(places=max(places, 1), choice=CHOICE, record=RECORD, reached=REACHED).encode()
 
 
 def _by_body(faults: Mapping[int, Fault]) -> list[tuple[tuple[int, int], list[int]]]:
-    """Return the bodies in order with the numbers of their faults; one within another is the other's."""
+    """Return the bodies in order with the numbers of their faults; nested ones belong to the outer one."""
     bodies: list[tuple[tuple[int, int], list[int]]] = []
     for number, fault in sorted(faults.items(), key=lambda one: (one[1].body or (0, 0), one[0])):
         if fault.body is None:
@@ -122,7 +122,7 @@ def _by_body(faults: Mapping[int, Fault]) -> list[tuple[tuple[int, int], list[in
     return bodies
 
 
-# Text that is no code: comments (without those within others), raw strings, strings, characters.
+# Text that is not code: comments (but not nested ones), raw strings, strings and characters.
 _ASIDE = re.compile(
     rb'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.[^\']*|[^\'\\])\'', re.DOTALL
 )
@@ -130,10 +130,10 @@ _CODE = re.compile(rb"\bconst\b|->\s*impl\b|[{}()\[\];]")
 
 
 def body(source: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """Return where the body is, braces and all, of the function from `start` to `end`.
+    """Return the range of the body, with its braces, of the function from `start` to `end`.
 
-    None where nothing can be switched: the compiler works the function out (`const fn`), or two bodies would
-    return two types (`-> impl`).
+    Returns None if the fault cannot be switched: the compiler evaluates the function (`const fn`), or the
+    two bodies would have different types (`-> impl`).
     """
     blank = _ASIDE.sub(lambda found: b" " * len(found[0]), source[start:end])
     depth = 0
@@ -147,16 +147,16 @@ def body(source: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def blamed(messages: Iterable[Mapping[str, Any]], sources: Mapping[str, Source]) -> tuple[set[int], set[int]]:
-    """Return the faults that the compiler's errors are in, and those that they may come from.
+    """Return the faults in which the compiler reports errors, and those that may cause other errors.
 
     Parameters
     ----------
     messages
-        The compiler's messages, as it writes them in JSON.
+        The compiler's messages in JSON.
     sources
-        The sources by the end of their path.
+        The sources, by the end of their path.
 
-    An error outside every faulty body may come from all faults of its function, or else of its file.
+    An error outside all faulty bodies may come from any fault of its function, or else of its file.
     """
     within: set[int] = set()
     around: set[int] = set()
@@ -174,7 +174,7 @@ def blamed(messages: Iterable[Mapping[str, Any]], sources: Mapping[str, Source])
 
 
 def _around(source: Source, start: int, end: int) -> set[int]:
-    # From the first faulty body on, the sound one is the last of a function.
+    # In the written source, the original body follows the last faulty body of a function.
     by_place: dict[int, list[Arm]] = defaultdict(list)
     for arm in source.arms:
         by_place[source.places[arm.number]].append(arm)
@@ -187,7 +187,7 @@ def _around(source: Source, start: int, end: int) -> set[int]:
 
 
 def numbers(faults: Sequence[Fault]) -> dict[str, dict[int, Fault]]:
-    """Return the faults by their file and their number from 1."""
+    """Return the faults by file and by number, from 1."""
     result: dict[str, dict[int, Fault]] = defaultdict(dict)
     for number, fault in enumerate(faults, 1):
         result[fault.file][number] = fault
