@@ -49,7 +49,7 @@ def world(number: int, kind: str) -> dict[str, Any]:
         "queue": f"{draw.choice((100, 300))} packets",
     }
     if number % 4 == 3:
-        # A path with a tenth of the rate, ten times the delay, and loss.
+        # The harmful path: a tenth of the rate, ten times the delay, and loss.
         lte |= {"rate": "600 kbit/s", "rtt": f"{draw.uniform(400, 900):.0f} ms", "loss": "2 %"}
     if number == 10:
         lte = {"name": "lte", "trace": str(_RECORDING)}

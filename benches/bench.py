@@ -1,21 +1,21 @@
-"""`make bench`: what a simulated packet costs, in instructions, CPU seconds and memory.
+"""`make bench`: the cost of a simulated packet in instructions, CPU seconds and memory.
 
-It builds `crates/sim/examples/workload.rs` in release mode and runs it four ways:
+It builds `crates/sim/examples/workload.rs` in release mode and runs it in four ways:
 
-- the reference work W (409 MB over two paths, see docs/performance.md), one session;
-- the same with a coupled congestion control and a scheduler that reckons (LIA, BLEST);
-- a smaller amount, one session, and the same amount in each of 100 sessions of one simulation:
-  their ratio per session is the cost of other sessions.
+- the reference work W (409 MB over two paths, see docs/performance.md) in one session;
+- the same with a coupled congestion control and a scheduler that computes more (LIA, BLEST);
+- a smaller amount in one session, and the same amount in each of 100 sessions of one simulation. The ratio
+  of their costs per session is the cost of simulating several sessions together.
 
 It then builds three examples of `crates/scheduler` and `crates/mptcp`:
 
-- `decisions.rs` gives the cost of a decision of each scheduler over two subflows;
-- `table.rs` gives the cost of a SYN, a stray segment and a timer at an endpoint with few or many
+- `decisions.rs` measures the cost of a decision of each scheduler about two subflows;
+- `table.rs` measures the cost of a SYN, of a stray segment and of a timer at an endpoint with few or many
   connections;
-- `bulk.rs` gives the cost of a byte between two endpoints, segment by segment and in bursts.
+- `bulk.rs` measures the cost per byte between two endpoints, segment by segment and in bursts.
 
-Instructions are counted by `perf stat` where the kernel lets it, else by valgrind's callgrind, which
-counts the same every time. CPU seconds are user and system time of the process, the median of
+Instructions are counted by `perf stat` if the kernel permits it, and otherwise by valgrind's callgrind,
+whose counts are reproducible. CPU seconds are the user and system time of the process, as the median of
 several runs. Peak memory is the kernel's high-water mark for the process.
 """
 
@@ -38,12 +38,13 @@ ROOT = Path(__file__).resolve().parents[1]
 WHOLE = 409_000_000
 SHARE = 20_450_000
 SESSIONS = 100
-#: The number of decisions that are timed, and of those that are counted: callgrind is fifty times as slow.
+#: The numbers of decisions that are timed and counted. Callgrind is fifty times slower, so fewer are
+#: counted.
 TIMED = 20_000_000
 COUNTED = 400_000
-#: Connections beside which the table of an endpoint is measured, and the functions that are.
+#: The numbers of connections at the endpoint, and the measured functions.
 FEW, MANY = 10, 100_000
-#: The bytes between two endpoints, and the segments as one, at most.
+#: The number of bytes between two endpoints, and the largest numbers of segments per burst.
 MOVED = 100_000_000
 AS_ONE = (1, 40)
 EVENTS = ("stray", "syn", "timer")
@@ -67,7 +68,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The cost of a case; None is a cost that this host cannot measure."""
+    """The cost of a case. None is a cost that this host cannot measure."""
 
     case: Case
     segments: int
@@ -80,7 +81,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The cost of one decision of a scheduler; None is a cost that this host cannot measure."""
+    """The cost of one decision of a scheduler. None is a cost that this host cannot measure."""
 
     scheduler: str
     nanoseconds: float
@@ -158,7 +159,7 @@ def build(package: str, example: str) -> Path:
 
 
 def _decisions(program: Path, counter: str | None, *, runs: int) -> list[Decision]:
-    """Measure a decision of each scheduler, less what as many rounds of the loop cost without it."""
+    """Measure a decision of each scheduler, minus the cost of the loop without it."""
     said = subprocess.run([str(program), "--names"], stdout=subprocess.PIPE, text=True, check=True).stdout
     count = {"perf": _perf, "callgrind": callgrind}.get(counter or "")
     found = []
@@ -168,7 +169,7 @@ def _decisions(program: Path, counter: str | None, *, runs: int) -> list[Decisio
         def command(decisions: int, name: str = name) -> list[str]:
             return [str(program), name, str(decisions)]
 
-        # Those that plan or copy are slow enough to be timed over fewer.
+        # Slow schedulers, which plan or copy, are timed over fewer decisions.
         timed = TIMED if _cpu_seconds(command(COUNTED)) < COUNTED * 1e-7 else COUNTED
         seconds = statistics.median(_cpu_seconds(command(timed)) for _ in range(runs))
         nothing = statistics.median(_cpu_seconds(command(timed, "nothing")) for _ in range(runs))
@@ -182,7 +183,7 @@ def _decisions(program: Path, counter: str | None, *, runs: int) -> list[Decisio
 
 
 def _endpoint(program: Path) -> dict[str, dict[str, float]]:
-    """Count the instructions of each event beside few and many connections, by callgrind."""
+    """Count the instructions of each event with few and with many connections, by callgrind."""
     found = {}
     for label, arguments in (
         (f"{FEW}", [f"{FEW}"]),
@@ -195,7 +196,7 @@ def _endpoint(program: Path) -> dict[str, dict[str, float]]:
 
 
 def _events(command: list[str]) -> dict[str, float]:
-    """Count the instructions of each measured function of the table, a call."""
+    """Count the instructions per call of each measured function."""
     toggles = [f"--toggle-collect=table::{event}" for event in EVENTS]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
@@ -217,7 +218,7 @@ def _events(command: list[str]) -> dict[str, float]:
 
 
 def _moved(program: Path) -> dict[str, float]:
-    """Count the instructions of a byte from one endpoint to another, by callgrind, by segments as one."""
+    """Count the instructions per byte between two endpoints for each burst size, by callgrind."""
     found = {}
     for most in AS_ONE:
         _note(f"running {MOVED / 1e6:g} MB, up to {most} segments as one ...")
@@ -228,7 +229,7 @@ def _moved(program: Path) -> dict[str, float]:
 
 
 def _moved_table(found: dict[str, float]) -> None:
-    """Print what a byte cost."""
+    """Print the cost per byte."""
     if not found:
         return
     rows: list[tuple[str, ...]] = [("from endpoint to endpoint", "instructions a byte")]
@@ -238,7 +239,7 @@ def _moved_table(found: dict[str, float]) -> None:
 
 
 def _endpoint_table(found: dict[str, dict[str, float]]) -> None:
-    """Print what events cost an endpoint."""
+    """Print the costs of events at an endpoint."""
     if not found:
         return
     _out("")
@@ -251,7 +252,7 @@ def _endpoint_table(found: dict[str, dict[str, float]]) -> None:
 
 
 def _counter() -> str | None:
-    """Return the best way to count instructions that works here."""
+    """Return the best available way to count instructions."""
     if shutil.which("perf"):
         probe = _perf(["true"])
         if probe is not None:
@@ -260,7 +261,7 @@ def _counter() -> str | None:
 
 
 def _perf(command: list[str]) -> int | None:
-    """Count the instructions of a command in user space by the processor's counter."""
+    """Count the instructions of a command in user space with the processor's counter."""
     perf = ["perf", "stat", "-x", ",", "-e", "instructions:u", "--", *command]
     done = subprocess.run(perf, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     found = re.search(r"^(\d+),[^,]*,instructions", done.stderr, re.MULTILINE)
@@ -280,7 +281,7 @@ def callgrind(command: list[str]) -> int | None:
 
 
 def _measure(case: Case, program: Path, counter: str | None, *, runs: int) -> Measured:
-    """Run a case as often as it needs."""
+    """Run a case the required number of times."""
     command = case.command(program)
     count = {"perf": _perf, "callgrind": callgrind}.get(counter or "")
     output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -297,7 +298,7 @@ def _measure(case: Case, program: Path, counter: str | None, *, runs: int) -> Me
 
 
 def _said(output: str, name: str) -> float:
-    """Return the number that the workload prints behind a name."""
+    """Return the number that the workload prints after a name."""
     said = dict(line.split(maxsplit=1) for line in output.splitlines() if " " in line)
     if name not in said:
         sys.exit(f"error: the workload does not say `{name}`:\n{output}")
@@ -317,8 +318,8 @@ def _cpu_seconds(command: list[str]) -> float:
 def _peak_bytes(command: list[str]) -> int:
     """Return the high-water mark of a run's memory.
 
-    `ru_maxrss` would count this interpreter too, which the process was before it became the
-    workload; the mark in /proc begins with the workload.
+    `ru_maxrss` would include this interpreter, because the process starts as a copy of it. The mark in /proc
+    starts with the workload.
     """
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     status = Path(f"/proc/{process.pid}/status")
@@ -331,7 +332,7 @@ def _peak_bytes(command: list[str]) -> int:
 
 
 def _table(found: list[Measured], counter: str | None) -> None:
-    """Print what was found, and the two ratios that matter."""
+    """Print the results, and the two ratios."""
     header = ("work", "MB", "segments", "virtual s", "CPU s", "+-", "G instr", "per segment", "peak MB")
     rows = [header]
     for item in found:
@@ -362,7 +363,7 @@ def _table(found: list[Measured], counter: str | None) -> None:
 
 
 def _decision_table(found: list[Decision]) -> None:
-    """Print what a decision costs."""
+    """Print the cost of a decision."""
     rows = [("a decision over two subflows", "ns", "instructions")]
     for item in found:
         count = "-" if item.instructions is None else f"{item.instructions:.0f}"
@@ -372,7 +373,7 @@ def _decision_table(found: list[Decision]) -> None:
 
 
 def _columns(rows: list[tuple[str, ...]]) -> None:
-    """Print rows as columns, the first to the left."""
+    """Print rows as columns. The first column is aligned to the left."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         first, *others = zip(row, widths, strict=True)
@@ -381,7 +382,7 @@ def _columns(rows: list[tuple[str, ...]]) -> None:
 
 
 def _ratio(alone: float, together: float) -> float:
-    """Return the cost of a session in company over that of one alone."""
+    """Return the cost of a session together with others, divided by that of one session alone."""
     return together / SESSIONS / max(alone, 1e-9)
 
 

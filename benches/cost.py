@@ -1,8 +1,8 @@
-"""The cost gate: what three runs cost in instructions, held against the figures kept in `costs.toml`.
+"""The cost gate: compares the instructions of three runs with the counts stored in `costs.toml`.
 
-`make test-all` runs it, `make bench-figures` writes the figures again. A commit that raises one by 1 % writes
-it again and gives the reason. Callgrind counts the same every time, but counts one compiler's code: if
-`rustc` differs from the figures' or valgrind is missing, nothing is judged, and a message reports this.
+`make test-all` runs it, and `make bench-figures` writes the counts. A commit that raises a count by more
+than 1 % writes it and gives the reason. Callgrind's counts are reproducible, but only for one compiler. If
+`rustc` is another one or valgrind is missing, nothing is judged, and a message says so.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 import bench
 
 FIGURES = Path(__file__).with_name("costs.toml")
-#: The largest rise of a figure, as a share, that needs no reason.
+#: The largest relative rise of a count that needs no reason.
 MOST = 0.01
 
-#: The three runs: a short W; a window of thousands of segments full of holes; a hundred sessions at once.
+#: The three runs: a short W; a window of thousands of segments with many holes; a hundred sessions at once.
 CASES = {
     "W, 20 MB": ("--bytes", "20450000"),
     "lossy, wide window": ("--bytes", "50000000", "--mbps", "200", "--loss", "0.02", "--congestion", "bbr"),
@@ -33,7 +33,7 @@ Counts = Mapping[str, int]
 
 
 def judge(kept: Counts, found: Counts) -> list[str]:
-    """Return what costs too much, and which figure is of no case or which case has none."""
+    """Return the cases that cost too much, and the names that are only in one of the two lists."""
     faults = [f"{name}: no figure is kept" for name in found if name not in kept]
     faults += [f"{name}: a figure of no case" for name in kept if name not in found]
     for name in found:
@@ -43,7 +43,7 @@ def judge(kept: Counts, found: Counts) -> list[str]:
 
 
 def saved(kept: Counts, found: Counts) -> list[str]:
-    """Return what costs so much less that its figure hides the next rise."""
+    """Return the cases that cost so much less that the stored count would hide the next rise."""
     return [
         f"{name}: {found[name]:,} instructions, {_percent(kept[name], found[name])}"
         for name in found
@@ -52,7 +52,7 @@ def saved(kept: Counts, found: Counts) -> list[str]:
 
 
 def why_not(kept_compiler: str, compiler: str, *, valgrind: bool) -> str | None:
-    """Return why nothing can be judged here; None when it can."""
+    """Return the reason why nothing can be judged; None if everything can."""
     if not valgrind:
         return "valgrind is not installed (apt install valgrind)"
     if compiler != kept_compiler:
@@ -61,7 +61,7 @@ def why_not(kept_compiler: str, compiler: str, *, valgrind: bool) -> str | None:
 
 
 def written(compiler: str, counts: Counts) -> str:
-    """Return the file of figures."""
+    """Return the text of the file with the counts."""
     lines = [
         "# Instructions that callgrind counts, kept by `make bench-figures`; `make test-all` compares.",
         f'rustc = "{compiler}"',
@@ -100,7 +100,7 @@ def main() -> int:
 
 
 def _count() -> dict[str, int]:
-    """Return the instructions of each case, as the release profile makes the program and nothing else."""
+    """Return the instructions of each case. Only the release profile determines how the program is built."""
     for name in [name for name in os.environ if name.startswith(("CARGO_PROFILE_", "CARGO_INCREMENTAL"))]:
         del os.environ[name]
     for name in ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"):
@@ -117,7 +117,7 @@ def _count() -> dict[str, int]:
 
 
 def _percent(kept: int, found: int) -> str:
-    """Return by how much a figure changed."""
+    """Format the relative change of a count."""
     return f"{found / kept - 1:+.1%} on the {kept:,} kept"
 
 

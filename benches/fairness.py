@@ -1,9 +1,9 @@
-"""Kernel CUBIC flows beside a download over two paths, over real packets.
+"""Kernel CUBIC flows that compete with a download over two paths, over real packets.
 
-`python benches/fairness.py --out FILE` adds the runs that the CSV file does not have. It takes root.
-The sender of the download is the gateway with preset `video`, or the kernel with CUBIC. Its client is the
-kernel. The competing flows are plain TCP between the two kernels: one on each path of 10 Mb/s, or one on a
-link of 20 Mb/s that both paths share. Goodputs are in Mb/s.
+`python benches/fairness.py --out FILE` adds the runs that the CSV file lacks. It requires root. The sender
+of the download is the gateway with the preset `video`, or the kernel with CUBIC. Its client is the kernel.
+The competing flows are plain TCP between the two kernels: one on each path of 10 Mb/s, or one on a link of
+20 Mb/s that both paths share. Goodputs are in Mb/s.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ COLUMNS = (
     "other_p2_mbps",
     "late.p99_ms",
 )
-#: MPTCP among the protocols of `socket(2)`; Python 3.11 has no name for it.
+#: The protocol number of MPTCP for `socket(2)`; Python 3.11 has no name for it.
 _MPTCP = 262
-#: Ports of the kernel's senders and of the gateway's origin, and the gateway's address.
+#: The ports of the kernel's senders and of the gateway's origin, and the gateway's address.
 _PLAIN, _MULTIPATH, _ORIGIN = 5001, 5002, 8080
 _GATEWAY = ("10.77.0.1", 80)
-#: Seconds before flows are measured.
+#: The time before the measurement of flows starts, seconds.
 _WARM_S = 5.0
-#: How often a run is made in which the emulator was late.
+#: The number of attempts for a run, which is repeated if the emulator was late.
 _ATTEMPTS = 3
 
 
 def scenario(shape: str, queue: int) -> dict[str, Any]:
-    """Return the scenario of a shape with queues of so many packets."""
+    """Return the scenario of a shape, with queues of `queue` packets."""
     general = {"name": "fairness", "application": {"kind": "bulk", "duration": "60 s"}}
     paths: list[dict[str, Any]] = [{"name": "p1", "rtt": "40 ms"}, {"name": "p2", "rtt": "80 ms"}]
     if shape == "own links":
@@ -85,7 +85,7 @@ def sends(place: tuple[str, int], protocol: int = 0) -> None:
 
 
 def serve(sender: str) -> None:
-    """Run the server's end: the kernel's senders, and the gateway if it is the sender."""
+    """Run the server's side: the kernel's senders, and the gateway if it is the sender."""
     for place, protocol in ((("0.0.0.0", _PLAIN), 0), (("0.0.0.0", _MULTIPATH), _MPTCP)):
         threading.Thread(target=sends, args=(place, protocol), daemon=True).start()
     if sender == "kernel":
@@ -105,7 +105,7 @@ def serve(sender: str) -> None:
 
 
 def _connected(source: str, place: tuple[str, int], protocol: int = 0) -> socket.socket:
-    """Return a connection from an address."""
+    """Connect from an address."""
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
     made.bind((source, 0))
     made.settimeout(2.0)
@@ -119,7 +119,7 @@ def _connected(source: str, place: tuple[str, int], protocol: int = 0) -> socket
 
 
 def _until_it_answers(source: str, place: tuple[str, int]) -> None:
-    """Wait for the server's programs, which may still be starting."""
+    """Wait until the server's programs have started."""
     for _ in range(100):
         try:
             _connected(source, place).close()
@@ -132,29 +132,29 @@ def _until_it_answers(source: str, place: tuple[str, int]) -> None:
 
 
 class Flow:
-    """A connection whose bytes are counted.
+    """A connection that counts its received bytes.
 
     Attributes
     ----------
     received
-        Bytes so far.
+        The number of bytes received so far.
     """
 
     def __init__(self, source: str, place: tuple[str, int], protocol: int = 0) -> None:
         self.received = 0
-        # Without an answer to a SYN with MPTCP, the kernel would try without it.
+        # If a SYN with MPTCP is not answered, the kernel would try without MPTCP.
         _until_it_answers(source, place)
         self._socket = _connected(source, place, protocol)
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        """Count what comes."""
+        """Count the received bytes."""
         while got := self._socket.recv(1 << 18):
             self.received += len(got)
 
 
 def ask(sender: str, shape: str, seconds: float, out: Path) -> None:
-    """Run the client's end: the download and its competitors."""
+    """Run the client's side: the download and its competitors."""
     flows = {"download": _download(sender)}
     for number, path in enumerate(("p1", "p2")[: 2 if shape == "own links" else 1], start=1):
         flows[f"other_{path}"] = Flow(f"10.{number}.1.1", (f"10.{number}.0.1", _PLAIN))
@@ -170,12 +170,12 @@ def ask(sender: str, shape: str, seconds: float, out: Path) -> None:
 
 
 def _download(sender: str) -> Flow:
-    """Return the download."""
+    """Start the download."""
     return Flow("10.1.1.1", _GATEWAY if sender == "gateway" else ("10.1.0.1", _MULTIPATH), _MPTCP)
 
 
 def run(shape: str, queue: int, sender: str, seconds: float) -> Mapping[str, Any]:
-    """Return what one run gives."""
+    """Return the results of one run."""
     own = [sys.executable, str(Path(__file__).resolve())]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "found.json")
@@ -189,7 +189,7 @@ def run(shape: str, queue: int, sender: str, seconds: float) -> Mapping[str, Any
 
 
 def main() -> int:
-    """Make the runs that the file does not have, and add each to it."""
+    """Make the runs that the file lacks, and append each to it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("fairness.csv"))
     parser.add_argument("--seconds", type=float, default=40.0)
@@ -208,7 +208,7 @@ def main() -> int:
 
 
 def _all(asked: argparse.Namespace) -> int:
-    """Make all runs that the file does not have."""
+    """Make all runs that the file lacks."""
     lacks = missing()
     if lacks is not None:
         sys.stderr.write(f"fairness: skipped: {lacks}\n")
@@ -232,7 +232,7 @@ def _all(asked: argparse.Namespace) -> int:
 
 
 def _in_time(shape: str, queue: int, sender: str, seconds: float) -> Mapping[str, Any]:
-    """Return what a run gives, the third at the latest in which the emulator was not late."""
+    """Return the results of a run. It is repeated, at most twice, while the emulator was late."""
     for _ in range(_ATTEMPTS - 1):
         found = run(shape, queue, sender, seconds)
         if found["late.p99_ms"] <= LATE_MS:

@@ -1,16 +1,21 @@
 """The gateway's goodput during a flood of SYNs: `make bench-flood`, as root.
 
-A client downloads through the gateway, again and again, in four ways in turn: alone; while as many SYNs a
-second as requested are sent to an unused address, so that the machine has the same work with
-sending and forwarding them; while they are sent to the gateway, whose backlog they fill; and the same where
-the host has the rules that `--setup-print --syn-limit` prints. The share of the second way is the
-cost of the flood for the machine, and the ratio of the others to the second is the cost for the gateway.
+A client downloads repeatedly through the gateway, in four ways in turn:
 
-`--line MBIT` lets the client's line carry no more than that, as a server's line does: then the question is
-whether the flood takes anything that the download needs, and not how two processors are shared.
+- alone;
+- while the requested rate of SYNs is sent to an unused address, so that the machine must send and forward
+  them;
+- while the SYNs are sent to the gateway, whose backlog they fill;
+- the same, but the host has the rules that `--setup-print --syn-limit` prints.
 
-Where other programs keep the machine busy, goodputs mean little. The time of the gateway on a processor,
-beyond that of the same download without a flood, is the cost of a SYN.
+The goodput of the second way relative to the first is the machine's cost of the flood. The goodput of the
+last two relative to the second is the gateway's cost.
+
+`--line MBIT` limits the rate of the client's line, as on a real server. The test then shows whether the
+flood takes capacity that the download needs, and not how processes share two processors.
+
+If other programs keep the machine busy, goodputs mean little. The gateway's processor time minus that of the
+same download without a flood is the cost of the SYNs.
 """
 
 from __future__ import annotations
@@ -35,15 +40,15 @@ from anabranch.live.testbed import missing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: An address that the host forwards to a device where packets end.
+#: An address whose packets the host forwards to a device that discards them.
 NOBODY = "10.77.9.99"
 BACKLOG = 256
-#: SYNs a second of one source that the host's rules let pass.
+#: The SYNs per second from one source that the host's rules let pass.
 LIMIT = 20
 
 
 def counted(running: uplinks.Gateway) -> dict[str, int]:
-    """Return how many SYNs the gateway took and shed, and other packets."""
+    """Return the numbers of SYNs that the gateway accepted and refused, and of other packets."""
     metrics = running.metrics()
     return {
         "taken": metrics['packets_total{direction="from_client"}'],
@@ -53,20 +58,20 @@ def counted(running: uplinks.Gateway) -> dict[str, int]:
 
 
 def on_processor(running: uplinks.Gateway) -> float:
-    """Return the seconds for which the gateway's own thread, which writes nothing, was on a processor."""
-    # The program that `ip netns exec` starts takes its place.
+    """Return the processor time of the gateway's main thread, which writes no log, seconds."""
+    # `ip netns exec` replaces itself by the program that it starts, so the process ID is the same.
     text = Path(f"/proc/{running.process.pid}/schedstat").read_text(encoding="ascii")
     return int(text.split()[0]) / 1e9
 
 
 @contextmanager
 def nowhere(bench: uplinks.Lab) -> Iterator[None]:
-    """Let the host forward packets for an unused address to a device whose other end is not read."""
+    """Make the host forward packets for an unused address to a device whose other end is not read."""
     bench.host.run("ip link add nowhere type veth peer name beyond")
     for device in ("nowhere", "beyond"):
         bench.host.run(f"ip link set {device} up")
     bench.host.run(f"ip route add {NOBODY}/32 dev nowhere")
-    # Not the address of the other end, which drops what is another's.
+    # The address is not that of the other end, which therefore drops the packets.
     bench.host.run(f"ip neigh add {NOBODY} lladdr 02:00:00:00:00:99 dev nowhere")
     yield
     bench.host.run("ip link del nowhere")
@@ -74,7 +79,7 @@ def nowhere(bench: uplinks.Lab) -> Iterator[None]:
 
 @contextmanager
 def limited(bench: uplinks.Lab) -> Iterator[None]:
-    """Let the host drop the SYNs of a source that sends too many, as an administrator may."""
+    """Make the host drop the SYNs of a source that sends too many, as an administrator may configure it."""
     rules = host_setup.flood_rules("anabranch0", LIMIT)
     bench.host.run("nft -f -", input="\n".join(rules))
     yield
@@ -82,7 +87,7 @@ def limited(bench: uplinks.Lab) -> Iterator[None]:
 
 
 def transfer(bench: uplinks.Lab, size: int) -> float:
-    """Download so many bytes over one connection of MPTCP; return Gb/s, starting and connecting included."""
+    """Download `size` bytes over one MPTCP connection. Return Gb/s, including start and handshake."""
     what = ("down", "1", str(size))
     with serving(bench.host, f"127.0.0.1:{uplinks.ORIGIN_PORT}", "tcp", *what):
         began = time.perf_counter()
@@ -91,7 +96,7 @@ def transfer(bench: uplinks.Lab, size: int) -> float:
 
 
 def conclude(ways: dict[str, list[float]], costs: dict[str, list[float]], rate: int) -> None:
-    """Say what came of each way."""
+    """Print the result of each way."""
     middle = {name: statistics.median(rates) for name, rates in ways.items()}
     for name, goodput in middle.items():
         say(f"{name:24} {goodput:6.2f} Gb/s  {goodput / middle['alone']:6.1%} of alone")
@@ -105,7 +110,7 @@ def conclude(ways: dict[str, list[float]], costs: dict[str, list[float]], rate: 
 
 
 def main() -> int:
-    """Measure in turns."""
+    """Measure in turn."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=800, help="what each download carries")
     parser.add_argument("--rate", type=int, default=50_000, help="SYNs a second")

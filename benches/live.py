@@ -1,9 +1,9 @@
 """Our endpoint over real packets compared with the simulator and this host's kernel: `make bench-live`.
 
 It runs the lossless settings of the ground truth with CUBIC in all three worlds (`anabranch parity`). It
-prints the mean goodput of each with its 95 % interval. It needs root, and ten minutes per setting with five
-trials. A setting passes if our mean is within 3 % of the simulator's and of the kernel's. If the confidence
-interval of either is wider, it counts instead, up to 5 %.
+prints the mean goodput of each with its 95 % interval. It requires root, and ten minutes per setting with
+five trials. A setting passes if our mean is within 3 % of the simulator's and of the kernel's. If a
+confidence interval is wider than 3 %, the limit is its width, but at most 5 %.
 """
 
 from __future__ import annotations

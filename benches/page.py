@@ -1,6 +1,6 @@
 """Times of the page in headless Chromium: `.venv/bin/python benches/page.py [--throttle 4] [--native]`.
 
-The scenario is `two-paths`, with a film of 60 s. The throttling slows the page's thread and not its worker.
+The scenario is `two-paths`, with a film of 60 s. Throttling slows down the page's thread but not its worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import browser
 from anabranch.cli import _play
 from anabranch.play import server
 
-#: Moves the slider of a path's rate and returns the time until the new result is drawn, in milliseconds.
+#: Moves the slider of a path's rate. Returns the time until the new result is drawn, milliseconds.
 _MOVE = """
 (async (place) => {
   const before = document.body.dataset.digest, began = performance.now();

@@ -1,8 +1,8 @@
-"""`make bench`: what a call of a plug-in in Python costs, over the one in Rust that decides the same.
+"""`make bench`: the cost of a call of a plug-in in Python, compared with an equal plug-in in Rust.
 
-Two of the examples decide as plug-ins in Rust do, to the byte: `lowest_rtt.py` as `min-rtt`, `aimd.py` as
-`reno`. The additional time of the process with them, divided by the number of their calls, is the price of a
-call with everything in it: the copies that it is shown, the crossing, its own Python, its answer.
+Two examples make exactly the same decisions as plug-ins in Rust: `lowest_rtt.py` as `min-rtt`, and `aimd.py`
+as `reno`. The additional CPU time with them, divided by the number of their calls, is the cost of a call. It
+includes the copies of its arguments, the call from Rust, the Python code, and the conversion of the result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCENARIO = "bulk-two-paths"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """An example, the method that is called most, and what decides the same in Rust."""
+    """An example, the method that is called most often, and the plug-in in Rust that decides the same."""
 
     kind: str
     example: str
@@ -84,7 +84,7 @@ def main() -> int:
 
 
 def _measure(case: Case, *, size: str, runs: int) -> Measured:
-    """Run a case in both languages by turns, and hold the digests together."""
+    """Run a case alternately in both languages, and check that the digests are equal."""
     place = f"{EXAMPLES}/{case.example}"
     calls = _calls(case, size)
     rust, python = [], []
@@ -115,7 +115,7 @@ def _seconds(kind: str, plugin: str, size: str) -> tuple[float, str]:
 
 
 def _calls(case: Case, size: str) -> int:
-    """Return how often the method is called in a run."""
+    """Return the number of calls of the method in a run."""
     file, name = case.example.split(":")
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, file).write_text((EXAMPLES / file).read_text(encoding="utf-8"), encoding="utf-8")
@@ -124,7 +124,7 @@ def _calls(case: Case, size: str) -> int:
         place = f"{folder}/counting.py:Counting"
         settings = {"application.bytes": size, f"transport.{case.kind}": place}
         anabranch.run(SCENARIO, set=settings)
-        # The same source is the same module: this finds the class that has just run.
+        # Equal sources are loaded as one module, so this returns the class that has just run.
         plugged = load({**_RAW, "transport": {case.kind: place}}).plugins
         found = next(iter(plugged[case.kind].values()))
         return int(vars(found.plugin)["calls"])

@@ -1,11 +1,11 @@
-"""Whether the gateway stays as it is under clients that come and go: `make soak MINUTES=10`, as root.
+"""Whether the gateway needs no more memory over time as clients change: `make soak MINUTES=10`, as root.
 
-Clients over MPTCP and TCP say a megabyte and hear it again, one after the other and several at once, while
-the second path goes down and comes back every five seconds. They do so as fast as they can, or at
-`RATE=20` Mbit/s each way and all together. Memory and descriptors are looked at all the
-while. The run fails if a byte was wrong, if no client joined over the second path, if more descriptors
-are open in the end than in the beginning, or where the memory of the last quarter is above that of the second
-by more than one part in fifty.
+Clients over MPTCP and TCP send a megabyte and receive it back, one after the other and several at once.
+Meanwhile, the second path goes down and comes back every five seconds. The clients send as fast as they can,
+or at `RATE=20` Mbit/s in total in each direction. Memory and file descriptors are sampled all the time. The
+run fails if a byte was wrong, if no client joined over the second path, or if more descriptors are open at
+the end than at the start. It also fails if the memory of the last quarter exceeds that of the second quarter
+by more than 2 %.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from throughput import say
 
 from anabranch.live.testbed import missing
 
-#: Clients at one time, what each says, and how long the second path is up and down, s.
+#: The number of concurrent clients, the data that each sends, and the time that the second path is up or
+#: down, s.
 _CLIENTS, _SAID, _FLAP_S = 4, uplinks.pattern(1_000_000), 5.0
 #: The interval between reports of progress, s.
 _TOLD_S = 60.0
-#: How much of the memory may be new in the last quarter.
+#: The largest ratio of the memory in the last quarter to that in the second quarter.
 _GROWTH = 1.02
 
 
 class Clients:
-    """Clients that come and go, until they are stopped."""
+    """Clients that connect one after the other, until they are stopped."""
 
     def __init__(self, bench: uplinks.Lab, rate: float | None) -> None:
         self._bench = bench
@@ -49,7 +50,7 @@ class Clients:
     def _come_and_go(self, number: int) -> None:
         expected = uplinks.digest(_SAID)
         luck = random.Random(number)
-        # A client that is slower than its turns skips none: the rate is that of all of them in the end.
+        # A client that falls behind skips no turn, so the total rate is reached in the end.
         turn = time.monotonic() + luck.uniform(0, self._every)
         while not self._over.wait(max(0.0, turn - time.monotonic())):
             turn += luck.uniform(0.5, 1.5) * self._every
@@ -69,14 +70,14 @@ class Clients:
             self._bench.host.run("ip link set up2 up")
 
     def stop(self) -> None:
-        """Let no more come, and wait until the last has gone."""
+        """Stop new clients, and wait for the last one to end."""
         self._over.set()
         for thread in self._threads:
             thread.join()
 
 
 def main() -> int:
-    """Let clients come and go, and judge."""
+    """Run the clients, and judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--rate", type=float, help="Mbit/s each way of all; unlimited by default")
@@ -115,7 +116,7 @@ def main() -> int:
     quarter = max(1, len(memory) // 4)
     before = statistics.median(memory[quarter : 2 * quarter] or memory)
     after = statistics.median(memory[-quarter:])
-    # Between the middles of the two quarters half of the time passes.
+    # Half of the time passes between the middles of the two quarters.
     slope = (after - before) / (given.minutes / 2)
     say(
         f"{given.minutes:g} min: {clients.served} connections, {joined} joins, {len(clients.faults)} faults; "

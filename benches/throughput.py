@@ -1,12 +1,12 @@
-"""How fast the gateway is, beside this host's kernel: `make bench-throughput`, as root.
+"""The speed of the gateway compared with this host's kernel: `make bench-throughput`, as root.
 
-Clients in one network namespace download from a server in another over a veth pair, on one connection and
-on many, or upload to it: from the kernel's own MPTCP and TCP, and through the gateway. First with offloads:
-bursts that devices cut, segments that they merge. Then without any, neither of the device nor of the pair;
-beside downloads stands what a TUN device alone allows, with packets as long, every second one answered, and
-no endpoint behind. Ways run by turns, some rounds of it, and medians are printed with the least and the
-most, so that what is compared is of the same minutes. Ratios of one run count, and seconds do not: the
-programs that send and receive are the same in all, and take their share of the same cores.
+Clients in one network namespace download from a server in another one over a veth pair, on one connection
+and on many. They can also upload. The server is the kernel's own MPTCP or TCP, or the gateway. The first
+part has offloads: devices split bursts and merge segments. The second part has no offloads, neither of the
+TUN device nor of the veth pair. For downloads, it also prints the limit of a TUN device without an endpoint:
+packets of the same length, of which every second one is answered. The ways run in turn for several rounds,
+and medians are printed with the minimum and the maximum. Compare ratios of one run, not seconds: the
+programs that send and receive are the same in all ways, and use the same cores.
 """
 
 from __future__ import annotations
@@ -37,41 +37,41 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 _EXAMPLES = ROOT / "target" / "release" / "examples"
-#: The programs that serve and fetch bytes, and that measure a device alone.
+#: The programs that transfer bytes, and that measure a device alone.
 BULK, BARE_TUN = _EXAMPLES / "bulk", _EXAMPLES / "bare_tun"
 #: The commands that set a device's features (linux/ethtool.h): receive and transmit checksums, TSO, GSO, GRO.
 _SIOCETHTOOL = 0x8946
 _FEATURES = (0x15, 0x17, 0x1F, 0x24, 0x2C)
-#: A packet of the device's MTU, bytes, and what of it is a download's own.
+#: The size of a packet at the device's MTU in bytes, and the payload of a download in it.
 _PACKET, _PAYLOAD = 1500, 1424
-#: The servers: the kernel, the gateway, and neither.
+#: The protocols, and the name of the way without an endpoint.
 PROTOCOLS = ("MPTCP", "TCP")
 BARE = "bare TUN"
 
 
 def say(line: str) -> None:
-    """Write a line at once."""
+    """Print a line, and flush it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def build_examples() -> None:
-    """Build the programs that move bytes."""
+    """Build the programs that transfer bytes."""
     asked = ("--package", "anabranch-live", "--example", "bulk", "--example", "bare_tun")
     subprocess.run(["cargo", "build", "--quiet", "--release", *asked], cwd=ROOT, check=True)
 
 
 def busy() -> float:
-    """Return the seconds that all cores have been busy."""
+    """Return the time in which any core was busy, summed over the cores, seconds."""
     words = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
     ticks = [int(word) for word in words]
-    # All but idle and waiting for input.
+    # All states except idle and waiting for input.
     return (sum(ticks[:8]) - ticks[3] - ticks[4]) / 100
 
 
 @contextmanager
 def serving(space: uplinks.Namespace, *of: str) -> Iterator[None]:
-    """Let a program serve a number of connections in a namespace."""
+    """Run a program that serves connections in a namespace."""
     with subprocess.Popen([BULK, "serve", space.name, *of], stdout=subprocess.PIPE, text=True) as program:
         try:
             assert program.stdout is not None
@@ -87,12 +87,12 @@ def serving(space: uplinks.Namespace, *of: str) -> Iterator[None]:
 
 
 def fetch(space: uplinks.Namespace, *of: str) -> float:
-    """Move bytes over connections from a namespace; return how long all took, in seconds."""
+    """Transfer bytes over connections from a namespace. Return the time for all of them, seconds."""
     return float(subprocess.run([BULK, "fetch", space.name, *of], check=True, stdout=subprocess.PIPE).stdout)
 
 
 def through_gateway(bench: uplinks.Lab, size: int, count: int, *more: str, protocol: str, way: str) -> float:
-    """Move `size` bytes through the gateway, over `count` connections at once; return the seconds."""
+    """Transfer `size` bytes through the gateway, over `count` connections at once. Return the seconds."""
     what = (way, str(count), str(size // count))
     with (
         serving(bench.host, f"127.0.0.1:{uplinks.ORIGIN_PORT}", "tcp", *what),
@@ -102,14 +102,14 @@ def through_gateway(bench: uplinks.Lab, size: int, count: int, *more: str, proto
 
 
 def with_kernel(bench: uplinks.Lab, size: int, count: int, *, protocol: str, way: str) -> float:
-    """Move bytes from or to the host's kernel, which does without a gateway."""
+    """Transfer bytes from or to the host's kernel, without a gateway."""
     asked = (f"10.77.1.1:{uplinks.PORT}", protocol, way, str(count), str(size // count))
     with serving(bench.host, *asked):
         return fetch(bench.client, *asked)
 
 
 def bare_tun(bench: uplinks.Lab, size: int, _count: int) -> float:
-    """Write as many packets to the device, and read the answers; return how long as many as came took."""
+    """Write the packets of a download to the device, and read the answers. Return the time in seconds."""
     packets = size // _PAYLOAD
     ends = (bench.client.name, uplinks.V4, uplinks.CLIENT_V4[0])
     told = bench.host.run(f"{BARE_TUN} anabranch0 {' '.join(ends)} {packets} {_PACKET}")
@@ -118,7 +118,7 @@ def bare_tun(bench: uplinks.Lab, size: int, _count: int) -> float:
 
 
 def without_offloads(bench: uplinks.Lab) -> None:
-    """Let the pair of devices that is used cut, merge and leave out nothing."""
+    """Disable all offloads of the pair of devices that is used."""
     for space in (bench.host, bench.client):
         with space.socket(kind=socket.SOCK_DGRAM, protocol=0) as asked:
             for feature in _FEATURES:
@@ -129,7 +129,7 @@ def without_offloads(bench: uplinks.Lab) -> None:
 
 
 def ways(way: str, *, offloads: bool) -> Ways:
-    """Return what is run, by name: each is given the lab, the bytes and the number of connections."""
+    """Return the ways by name. Each is called with the lab, the bytes and the number of connections."""
     found: Ways = []
     for name in PROTOCOLS:
         of = {"protocol": name.lower(), "way": way}
@@ -142,7 +142,7 @@ def ways(way: str, *, offloads: bool) -> Ways:
 
 
 def measure(bench: uplinks.Lab, size: int, count: int, run: Callable[..., float]) -> tuple[float, float]:
-    """Run one way; return Gb/s and how many cores were busy."""
+    """Run one way. Return Gb/s, and the number of busy cores."""
     before, began = busy(), time.perf_counter()
     took = run(bench, size, count)
     cores = (busy() - before) / (time.perf_counter() - began)
@@ -150,7 +150,7 @@ def measure(bench: uplinks.Lab, size: int, count: int, run: Callable[..., float]
 
 
 def by_turns(bench: uplinks.Lab, size: int, count: int, rounds: int, found: Ways) -> dict[str, float]:
-    """Run all ways one after the other, some rounds of it; print and return the median of each."""
+    """Run all ways in turn for several rounds. Print and return the median of each."""
     got: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in found}
     for _ in range(rounds):
         for name, run in found:
@@ -165,7 +165,7 @@ def by_turns(bench: uplinks.Lab, size: int, count: int, rounds: int, found: Ways
 
 
 def compare(medians: dict[str, float]) -> None:
-    """Print what the gateway has of the kernel's median, or of bare TUN's where that is less."""
+    """Print the gateway's median relative to the kernel's, or to the bare TUN's if that is smaller."""
     for protocol in PROTOCOLS:
         least, beside = medians[f"kernel, {protocol}"], "the kernel"
         if medians.get(BARE, least) < least:
@@ -211,7 +211,8 @@ def main() -> int:
             if not offloads:
                 without_offloads(bench)
             for count in (1, given.connections):
-                # How soon each begins is to matter as little on many connections as on one.
+                # More data per connection, so that the different start times of connections matter as
+                # little.
                 carried = size if count == 1 or not offloads else 4 * size
                 found = ways("up" if given.upload else "down", offloads=offloads)
                 if not offloads and not given.upload:

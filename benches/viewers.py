@@ -1,13 +1,17 @@
-"""Many viewers of one film through one gateway, beside nginx over the kernel's MPTCP: `make bench-viewers`.
+"""Many viewers of one film through one gateway, compared with nginx over the kernel's MPTCP.
 
-As root. Viewers in one network namespace, each with two uplinks (veth pairs without a rate of their own), ask
-a server in another for a film of 5.24 Mb/s and read it as a player does: it plays once it holds a second,
-holds ten seconds at most, and stands still when it has nothing. nginx serves behind the gateway, then by
-itself, over sockets of the kernel that speak MPTCP. Of each it prints how often viewers stood still, when
-they began, the milliseconds of a processor for each second of a viewer's film (of what viewers reach, gateway
-or nginx, of the nginx behind, and of the whole machine, which counts where nothing else runs), and the most
-KiB that a viewer took (of what viewers reach, and of all the kernel's TCP sockets, the viewers' own among
-them, which hold what a viewer has no room for).
+`make bench-viewers` runs it as root. Viewers in one network namespace, each with two uplinks (veth pairs
+without a rate limit), request a film of 5.24 Mb/s from a server in another namespace. They read it like a
+player: a viewer plays after it has buffered one second, buffers at most ten seconds, and freezes if its
+buffer is empty. nginx serves first behind the gateway, and then alone over the kernel's MPTCP sockets.
+
+For each way, it prints:
+
+- the number of freezes, and the time at which the viewers started to play;
+- the processor time in ms per second of a viewer's film: of the server that viewers connect to (gateway or
+  nginx), of the nginx behind it, and of the whole machine, which is meaningful only if nothing else runs;
+- the largest memory per viewer in KiB: of the server that viewers connect to, and of all TCP sockets of the
+  kernel. These include the viewers' own sockets, which hold the data that a viewer has no room for.
 """
 
 from __future__ import annotations
@@ -39,11 +43,11 @@ from anabranch.live.viewers import origin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: The film: bytes a second; what a viewer holds before it plays, and at most, seconds.
+#: The film's rate in bytes per second, and a viewer's buffer: the start level and the maximum, seconds.
 _RATE, _FIRST_S, _AHEAD_S = 5_240_000 // 8, 1.0, 10.0
-#: Time between two looks at a viewer's socket, and between two that begin, seconds.
+#: The time between two reads of a viewer's socket, and between the starts of two viewers, seconds.
 _LOOK_S, _APART_S = 0.05, 0.05
-#: The longest that viewers may take beyond their film, as a share of it.
+#: The most time that viewers may take, as a multiple of the film's length.
 _PATIENCE = 2.0
 _HZ = os.sysconf("SC_CLK_TCK")
 _NGINX = """\
@@ -67,13 +71,13 @@ http {{
 
 
 class Viewer:
-    """One viewer: its socket, and how its film stands."""
+    """A viewer: its socket, and the state of its film."""
 
     def __init__(self, address: tuple[str, int], seconds: float, begins_s: float) -> None:
         self._address, self._bytes, self._begins_s = address, int(seconds * _RATE), begins_s
         self._socket: socket.socket | None = None
         self._head, self._got = b"", 0
-        # Since when it plays, and from where in the film.
+        # The time since which the film plays, and the position in the film at that time.
         self._plays: tuple[float, float] | None = None
         self._stood_s = 0.0
         self.startup_s: float | None = None
@@ -83,7 +87,7 @@ class Viewer:
         return self._stood_s if self._plays is None else self._plays[1] + now - self._plays[0]
 
     def look(self, now: float, room: memoryview) -> None:
-        """Read what its buffer has room for, and play."""
+        """Read as much as the buffer has room for, and play."""
         if self.over or now < self._begins_s:
             return
         if self._socket is None:
@@ -127,7 +131,7 @@ class Viewer:
 
 
 def watch(host: str, count: int, seconds: float) -> int:
-    """Be so many viewers, and tell what they saw as JSON."""
+    """Run `count` viewers, and print their results as JSON."""
     began = time.monotonic()
     every = [Viewer((host, uplinks.PORT), seconds, began + n * _APART_S) for n in range(count)]
     room = memoryview(bytearray(1 << 18))
@@ -155,7 +159,7 @@ def watch(host: str, count: int, seconds: float) -> int:
 
 @contextmanager
 def nginx(bench: uplinks.Lab, folder: Path, listener: socket.socket | None) -> Iterator[subprocess.Popen]:
-    """Serve a folder: behind a gateway, or at a socket that listens."""
+    """Serve a folder with nginx, behind a gateway or on a listening socket."""
     place = "127.0.0.1:8080" if listener is None else f"{uplinks_host()}:{uplinks.PORT}"
     folder.joinpath("nginx.conf").write_text(_NGINX.format(folder=folder, place=place), encoding="ascii")
     more = {} if listener is None else {"NGINX": f"{listener.fileno()};"}
@@ -179,7 +183,7 @@ def uplinks_host() -> str:
 
 
 def cpu_s(process: int) -> float:
-    """Return the processors' time of a process and of those it has started."""
+    """Return the processor time of a process and of the processes that it started."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     own = (int(fields[11]) + int(fields[12])) / _HZ
     children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
@@ -187,11 +191,10 @@ def cpu_s(process: int) -> float:
 
 
 def busy_s() -> float:
-    """Return the time in which a processor of this machine did anything, whoever it was for.
+    """Return the time in which a processor of this machine was busy, for any process.
 
-    Work that interrupts and timers start on an idle processor is counted for no process, unless the kernel
-    has `CONFIG_IRQ_TIME_ACCOUNTING`: a server whose processor is idle at times seems to cost less than
-    another.
+    Work of interrupts and timers on an idle processor is not counted for any process, unless the kernel has
+    `CONFIG_IRQ_TIME_ACCOUNTING`. A server whose processor is sometimes idle therefore seems to cost less.
     """
     first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()
     idle, waits = int(first[4]), int(first[5])
@@ -199,7 +202,7 @@ def busy_s() -> float:
 
 
 def private_kib(process: int) -> int:
-    """Return the memory of a process and of those it has started that is not shared, KiB."""
+    """Return the private memory of a process and of the processes that it started, KiB."""
     text = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii")
     own = sum(map(int, re.findall(r"^Private_\w+:\s+(\d+)", text, re.MULTILINE)))
     children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
@@ -207,7 +210,7 @@ def private_kib(process: int) -> int:
 
 
 def sockets_kib(bench: uplinks.Lab) -> int:
-    """Return what all of the kernel's TCP sockets hold, KiB, those of the viewers too."""
+    """Return the memory of all TCP sockets of the kernel, including the viewers' sockets, KiB."""
     with inside(bench.host.name):
         text = Path("/proc/thread-self/net/sockstat").read_text(encoding="ascii")
     return 4 * int(re.search(r"^TCP: .* mem (\d+)", text, re.MULTILINE)[1])
@@ -215,7 +218,7 @@ def sockets_kib(bench: uplinks.Lab) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """The state at a moment: processors' time so far, in seconds; memory, KiB."""
+    """The state at one time: processor time so far, in seconds, and memory in KiB."""
 
     servers_s: tuple[float, ...]
     machine_s: float
@@ -224,7 +227,7 @@ class Look:
 
 
 def look(bench: uplinks.Lab, servers: Sequence[int]) -> Look:
-    """Look at the server's processes, of which the first is what viewers reach, and at the kernel."""
+    """Sample the server's processes and the kernel. Viewers connect to the first process."""
     return Look(
         servers_s=tuple(cpu_s(one) for one in servers),
         machine_s=busy_s(),
@@ -234,7 +237,7 @@ def look(bench: uplinks.Lab, servers: Sequence[int]) -> Look:
 
 
 def measure(bench: uplinks.Lab, way: str, servers: Sequence[int], count: int, seconds: float) -> bool:
-    """Let so many watch, and print a line; return whether none stood still."""
+    """Run `count` viewers, and print a line. Return whether none of them froze."""
     host = uplinks.V4 if way == "gateway" else uplinks_host()
     joined = bench.client.counters()["MPTcpExtMPJoinSynAckRx"]
     looks = [look(bench, servers)]
@@ -267,13 +270,13 @@ def measure(bench: uplinks.Lab, way: str, servers: Sequence[int], count: int, se
 def run_all(
     bench: uplinks.Lab, way: str, servers: Sequence[int], counts: Sequence[int], seconds: float
 ) -> bool:
-    """Let one number after the other watch; return whether none stood still."""
+    """Run the viewers for each count. Return whether none of them froze."""
     well = [measure(bench, way, servers, count, seconds) for count in counts]
     return all(well)
 
 
 def run(way: str, counts: list[int], seconds: float) -> bool:
-    """Measure one way of serving; return whether no viewer stood still."""
+    """Measure one way of serving. Return whether no viewer froze."""
     bench = uplinks.Lab()
     try:
         bench.second_path()
@@ -297,7 +300,7 @@ def run(way: str, counts: list[int], seconds: float) -> bool:
 
 
 def main() -> int:
-    """Measure every way."""
+    """Measure every way of serving."""
     if sys.argv[1:2] == ["--watch"]:
         host, count, seconds = sys.argv[2:]
         return watch(host, int(count), float(seconds))
