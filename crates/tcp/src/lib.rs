@@ -351,7 +351,7 @@ impl Tcp {
     /// full one.
     #[inline]
     pub fn may_transmit(&self) -> bool {
-        // Usually all of these are false. One test without branches is then the fastest.
+        // Usually all of these are false. One test without branches is the fastest check.
         let rarely = self.reset.is_some()
             | self.opening.is_due()
             | self.receive.has_gap()

@@ -130,7 +130,7 @@ impl Sending {
         self.timers.open(Moment { host, now }, rtt);
         let (coarse_now, rtt) = (host.coarse(now), self.rtt().srtt());
         self.cwnd.open(now, &Opened { coarse_now, rtt, mss: self.mss });
-        // `tcp_init_buffer_space`. The layer above uses this size at once.
+        // `tcp_init_buffer_space`. This size is reported to the layer above at once.
         let (cwnd, factor) = self.cwnd.buffer_growth();
         self.buffer.grow(cwnd, factor);
         self.buffer.tell();

@@ -46,7 +46,8 @@ struct Addresses {
     endpoints: Vec<Candidate>,
     /// Endpoints without a subflow so far.
     unused: Vec<Candidate>,
-    /// Whether the initial subflow must become a backup. Only `MP_PRIO` can signal that.
+    /// Whether the initial subflow must become a backup. The peer is notified by `MP_PRIO`, because
+    /// `MP_CAPABLE` has no backup flag.
     demote_initial: bool,
     to_announce: VecDeque<Announcement>,
     announced: Vec<Announcement>,

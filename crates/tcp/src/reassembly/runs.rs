@@ -1,5 +1,5 @@
-//! Ranges that do not touch each other. A small number is stored in an array, which is fastest. A large
-//! number is stored in a tree, so that no order of arrival is expensive.
+//! Ranges that do not touch each other. Few ranges are stored in an array, which is fastest. Many are stored
+//! in a tree, so that no order of arrival is expensive.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -15,7 +15,7 @@ const DELAY_MIN: Duration = Duration::from_millis(40);
 const DELAY_MAX: Duration = Duration::from_millis(200);
 /// The largest assumed size of a full segment before one has arrived (`TCP_MSS_DEFAULT`), bytes.
 const GUESS_MAX: u64 = 536;
-/// The smallest such size (`TCP_MIN_MSS`), bytes.
+/// The smallest assumed size of a full segment (`TCP_MIN_MSS`), bytes.
 const GUESS_MIN: u32 = 88;
 /// The largest number of quick acknowledgements (`TCP_MAX_QUICKACKS`).
 const QUICK_MAX: u32 = 16;

@@ -90,7 +90,7 @@ impl EcnSender {
     }
 
     /// Makes new data ECN-capable (`tcp_ecn_send`), but not a retransmission (RFC 3168 section 6.1.5).
-    /// Returns whether the segment is ECN-capable. Only then may it carry CWR.
+    /// Returns whether the segment is ECN-capable. Only an ECN-capable segment may carry CWR.
     #[inline]
     pub(crate) fn mark_capable(&self, segment: &mut Segment) -> bool {
         let capable = self.agreed && !segment.payload.is_empty();

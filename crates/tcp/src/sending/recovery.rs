@@ -462,7 +462,7 @@ impl Recovery {
         let Some(high) = self.probe_high.filter(|high| parts.una >= *high) else {
             return;
         };
-        // Before 5.9, the report of any duplicate counts as one of the probe.
+        // Before Linux 5.9, a DSACK of any segment counts as one of the probe.
         let duplicated = flags.probe_duplicated || (flags.dsack && !self.delivers_duplicates);
         if !self.probe_retransmitted || duplicated {
             self.probe_high = None;
