@@ -451,7 +451,7 @@ def test_the_page_has_the_claims_as_they_are_stated(name):
         assert f"- {key}: {assumption.what}: {said(assumption.set)} ({assumption.why})" in section
     # The page lists each changed assumption, even if it was not run.
     for assumption in study.assumptions.values():
-        assert all(said(other) in section for other in assumption.sweep)
+        assert all(said(other) in section for other in assumption.others)
     # The numbers at the top are those of the table.
     counts = [sum(row[2].strip("*") == verdict for row in rows) for verdict in VERDICTS]
     assert f"| {name} | {' | '.join(map(str, counts))} | " in text

@@ -14,6 +14,7 @@ from anabranch.experiments.read import PooledWarning
 from anabranch.report import _folder
 from anabranch.results import summary, versus
 from anabranch.results.store import Store
+from anabranch.study.variants import Reach
 
 #: Seconds without a moving picture of two runs in each of three worlds, by arm. The means of worlds are 1, 2, 6 and 2, 3, 7.
 STILL = {"plain": [(0.0, 2.0), (1.0, 3.0), (6.0, 6.0)], "slow": [(2.0, 2.0), (3.0, 3.0), (7.0, 7.0)]}
@@ -176,7 +177,7 @@ def test_worlds_around_a_study_are_compared_by_their_numbers():
             ),
         ),
     )
-    other = around.World(assumption="a", said="b", rows=frozenset({"right"}))
+    other = around.World(assumption="a", said="b", reaches=(Reach(rows=frozenset({"right"})),))
     own = runs({"left": (4.0, 1.0, 1.0), "right": (9.0, 9.0, 9.0)})
     varied = runs({"right": (3.0, 3.0, 3.0)}, varied="b")
     assert varied.numbers() == {0, 1, 2}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from anabranch.claims import judge
+from anabranch.study import variants
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,35 +20,31 @@ if TYPE_CHECKING:
     from anabranch.claims.statement import Stated
     from anabranch.claims.stored import Endings, Runs
     from anabranch.study.models import Study
+    from anabranch.study.variants import Reach
 
 Where = Literal["everywhere", "here", "nowhere", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """The study with another value of one assumption.
+    """The study with another value of one assumption, or with a joint assumption.
 
     Attributes
     ----------
     assumption, said
-        The assumption, and the settings that are changed, as results label them.
-    rows
-        The rows that the change concerns. For other rows, the study's own runs count.
-    about
-        The axis values that the change concerns, as key and value: `transport.scheduler` and "spdx"; empty
-        for all.
+        The assumption or joint assumption, and the settings that are changed, as results label them.
+    reaches
+        The cells that it concerns, for each changed assumption. For others, the study's own runs count.
     """
 
     assumption: str
     said: str
-    rows: frozenset[str]
-    about: frozenset[tuple[str, str]] = frozenset()
+    reaches: tuple[Reach, ...]
 
     def concerns(self, cell: Cell) -> bool:
         """Return whether this world has other settings for a cell."""
         labels = dict(cell.labels)
-        keys = {key for key, _ in self.about}
-        return labels.get("row") in self.rows and all((key, labels.get(key)) in self.about for key in keys)
+        return any(one.has(labels) for one in self.reaches)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,21 +80,10 @@ class Spread:
 
 def worlds(study: Study) -> list[World]:
     """Return the worlds around a study."""
-    from anabranch.study import study as studies
-    from anabranch.study.assume import said
-
-    every = set(study.rows())
     return [
-        World(
-            assumption=name,
-            said=said(other),
-            rows=frozenset(one.scenarios or every),
-            about=frozenset(
-                (key, value) for key, values in studies.about(study, other).items() for value in values
-            ),
-        )
-        for name, one in study.assumptions.items()
-        for other in one.sweep
+        World(assumption=one.name, said=one.label, reaches=one.reaches(study))
+        for name in variants.names(study)
+        for one in variants.variants(study, name)
     ]
 
 

@@ -33,7 +33,7 @@ class Around:
     Attributes
     ----------
     names
-        The assumptions; `all` is every one that has other values.
+        The assumptions and joint assumptions; `all` is every one that has other values.
     trials
         Runs of each cell; None is the default.
     """
@@ -43,8 +43,9 @@ class Around:
 
     def of(self, study: Study) -> list[str]:
         """Return the names of the selected assumptions of a study."""
-        known = [name for name, one in study.assumptions.items() if one.sweep]
-        return [name for name in known if ALL in self.names or name in self.names]
+        from anabranch.study import variants
+
+        return [name for name in variants.names(study) if ALL in self.names or name in self.names]
 
 
 def claims(

@@ -35,7 +35,8 @@ Assume = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=TEXT",
-        help="Use another value of an assumption, given by a part of the value's text; repeatable.",
+        help="Use another value of an assumption, given by a part of the value's text, or a joint assumption, "
+        "given by its name; repeatable.",
     ),
 ]
 

@@ -20,7 +20,7 @@ class Assumed(Protocol):
         ...
 
     @property
-    def sweep(self) -> list[dict[str, Any]]:
+    def others(self) -> list[dict[str, Any]]:
         """Other values."""
         ...
 
@@ -44,11 +44,12 @@ def chosen(
         if name in result or name == vary:
             faults.append(Fault(message=f"given twice: `{name}`", where=where))
             continue
-        found = [other for other in known.sweep if wanted in said(other)]
-        exact = [other for other in found if any(str(value) == wanted for value in other.values())]
+        found = [other for other in known.others if wanted in said(other)]
+        exact = [other for other in found if said(other) == wanted]
+        exact = exact or [other for other in found if any(str(value) == wanted for value in other.values())]
         one = exact if len(exact) == 1 else found
         if len(one) != 1:
-            values = "; ".join(map(said, known.sweep)) or "none"
+            values = "; ".join(map(said, known.others)) or "none"
             message = f"{len(found)} other values of `{name}` have this: `{wanted}`"
             faults.append(Fault(message=message, where=where, hint=f"there are: {values}"))
             continue
@@ -73,6 +74,10 @@ def _plain(value: object) -> str:
 
     A table is written with one value for each value of an axis: `spdx(hold=1) for spdx`.
     """
+    if isinstance(value, dict) and value.keys() == {"as"}:
+        return f"as {value['as']}"
+    if isinstance(value, bool):
+        return str(value).lower()
     if (
         isinstance(value, dict)
         and all(isinstance(one, str) for one in value.values())

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from anabranch.study import ranges
+
 
 class Table(BaseModel):
     """A table of the file; a key that it does not have is a fault."""
@@ -28,10 +30,22 @@ class Assumption(Table):
         replaces some of them, `{ spdx = "spdx(hold=1)" }`. Values that are not in the table stay.
     sweep
         Other values for the sensitivity sweep. Each replaces a part of `set`.
+        Values may be drawn from ranges (`ranges`).
     range
         The reason for these values: a verdict "over the range" covers them and no others.
     scenarios
         The scenarios that the assumption applies to; an empty list is all.
+    at
+        By key of the grid the value or values that the assumption applies to: `{ "transport.multipath" =
+        true }` is MPTCP only.
+    like
+        An assumption with as many other values or more. Random worlds have the value at the same place of
+        both, or this assumption's own if it has fewer.
+    contradicts
+        The printed statement of the source that the other values contradict. Such worlds are inferred from
+        the testbed.
+    chosen_by
+        The claims that were used to choose the other values. They never count as reproduced there.
     """
 
     what: str
@@ -40,6 +54,36 @@ class Assumption(Table):
     sweep: list[dict[str, Any]] = []
     range: str = ""
     scenarios: list[str] = []
+    at: dict[str, Any] = {}
+    like: str | None = None
+    contradicts: str = ""
+    chosen_by: list[str] = []
+
+    @property
+    def others(self) -> list[dict[str, Any]]:
+        """Return the other values for single runs: of a range its two ends."""
+        return [value for one in self.sweep for value in ranges.ends(one)]
+
+
+class Joint(Table):
+    """Values of several assumptions that change together.
+
+    Attributes
+    ----------
+    what
+        The world that they describe.
+    why
+        The reason for it.
+    values
+        By assumption a part of the text of one of its other values, as for `--assume`.
+    chosen_by
+        The claims that were used to choose it. They never count as reproduced there.
+    """
+
+    what: str
+    why: str
+    values: Annotated[dict[str, str], Field(min_length=1)]
+    chosen_by: list[str] = []
 
 
 class Part(Table):
@@ -117,7 +161,23 @@ class Study(Table):
     arms: dict[str, Arm] = {}
     base: str | None = None
     assumptions: dict[str, Assumption] = {}
+    joint: dict[str, Joint] = {}
     quick: Quick = Quick()
+
+    def inferred(self, name: str) -> list[str]:
+        """Return the printed statements that an assumption or a joint assumption contradicts."""
+        used = [name, *(self.joint[name].values if name in self.joint else ())]
+        found = (self.assumptions[one].contradicts for one in used if one in self.assumptions)
+        return list(dict.fromkeys(filter(None, found)))
+
+    def chosen_by(self, name: str) -> list[str]:
+        """Return the claims that were used to choose an assumption's other values or a joint assumption."""
+        own = self.joint[name].chosen_by if name in self.joint else []
+        used = [name, *(self.joint[name].values if name in self.joint else ())]
+        found = [
+            claim for one in used if one in self.assumptions for claim in self.assumptions[one].chosen_by
+        ]
+        return list(dict.fromkeys([*own, *found]))
 
     def rows(self) -> list[str]:
         """Return the names of the rows, in the study's order."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +18,9 @@ from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results.worlds import WORLD
 from anabranch.scenario import _faults, load, shipped
 from anabranch.study import assume as assumed
-from anabranch.study import drawn, grid
+from anabranch.study import drawn, grid, variants
 from anabranch.study.assume import said
-from anabranch.study.models import Arm, Assumption, Drawn, Part, Quick, Study, Table
+from anabranch.study.models import Arm, Assumption, Drawn, Joint, Part, Quick, Study, Table
 from anabranch.study.sweep import Point, Sweep, cells
 from anabranch.study.values import FILE, axis_of, is_by_value, is_pattern, of_axis, paths_of, spread
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario._overrides import Override
+    from anabranch.study.variants import Fixed, Variant
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -92,6 +92,7 @@ def read(folder: Path) -> Study:
         hint = "`parts` has scenarios and a grid, `worlds` has worlds that are drawn"
         faults.append(Fault(message="missing key: `parts` or `worlds`", where=where, line=1, hint=hint))
     faults += drawn.faults(folder, study, where)
+    faults += variants.faults(study, where)
     if faults:
         raise InputError(faults)
     return drawn.with_few_trials(study)
@@ -157,6 +158,7 @@ def _keys(path: KeyPath) -> list[str]:
         "worlds": Drawn,
         "arms": Arm,
         "assumptions": Assumption,
+        "joint": Joint,
         "quick": Quick,
     }
     model = tables.get(path[0], Study) if len(path) > 1 else Study
@@ -198,7 +200,8 @@ def sweep(
     sets
         Keys to set in every row, instead of what assumptions set; `paths.*` is every path.
     assume
-        Other values of assumptions instead of the study's own: `NAME=TEXT`, a text that one has.
+        Other values of assumptions instead of the study's own: `NAME=TEXT`, a text that one has. The name
+        of a joint assumption alone selects all of its values.
     worlds
         The number of drawn worlds of each row instead of the study's own, from 1.
 
@@ -211,7 +214,8 @@ def sweep(
     faults = _axes_set(study, axes, sets)
     if faults:
         raise InputError(faults)
-    chosen = assumed.chosen(study.assumptions, assume, vary)
+    joint = [text for text in assume if text in study.joint]
+    chosen = assumed.chosen(study.assumptions, variants.texts(study, assume), vary)
     study = drawn.counted(study, study.quick.worlds if quick and worlds is None else worlds)
     given, study = study, _with_values(study, chosen)
     rows = _rows(study, only)
@@ -222,7 +226,11 @@ def sweep(
     )
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
     name += _chosen(rows if only else ()) + ("-set" if sets else "")
-    name += "".join(f"-assume-{key}-{assumed.short(one)}" for key, one in chosen.items())
+    alone = {
+        key: one for key, one in chosen.items() if not any(key in study.joint[it].values for it in joint)
+    }
+    name += "".join(f"-{one}" for one in joint)
+    name += "".join(f"-assume-{key}-{assumed.short(one)}" for key, one in alone.items())
     notes = sentences(study)
     for key, other in chosen.items():
         notes[key] = (
@@ -237,7 +245,7 @@ def sweep(
 def _cells(
     folder: Path,
     study: Study,
-    varied: _Varied,
+    varied: Variant | None,
     rows: Sequence[str],
     axes: Sequence[grid.Axis],
     *,
@@ -247,12 +255,12 @@ def _cells(
     for part in study.parts:
         for name in part.scenarios:
             if name in rows and _concerns(study, varied, name):
-                fixed = _fixed(study, name, varied, quick=quick)
+                fixed = variants.fixed(study, name, varied, quick=quick)
                 yield from _points(folder / f"{name}.toml", part, axes, fixed)
     for one in study.worlds:
         if one.row in rows and _concerns(study, varied, one.row):
-            fixed = _fixed(study, one.row, varied, quick=quick)
-            yield from drawn.points(folder, study, one, axes, fixed.settings, fixed.labels)
+            fixed = variants.fixed(study, one.row, varied, quick=quick)
+            yield from drawn.points(folder, study, one, axes, fixed.settings({}), fixed.labels)
 
 
 def drawn_points(folder: Path, study: Study) -> Iterator[Point]:
@@ -263,7 +271,7 @@ def drawn_points(folder: Path, study: Study) -> Iterator[Point]:
 def drawn_point(folder: Path, study: Study, one: Drawn, world: int, arm: str | None) -> Point:
     """Return one drawn world with an arm's settings, or with those of assumptions alone."""
     raw = drawn.tables(folder, one, world)
-    fixed = _fixed(study, one.row, None, quick=False).settings
+    fixed = variants.fixed(study, one.row, None, quick=False).settings({})
     where = f"{shipped.display(folder / one.file)}, world {world}"
     path = folder / f"{raw['name']}.toml"
     return Point(
@@ -287,10 +295,12 @@ def sentences(study: Study) -> dict[str, str]:
 
 def _check_varied(study: Study, vary: str | None) -> None:
     """Refuse an assumption that does not exist or has no other values."""
-    if vary is not None and vary not in study.assumptions:
-        hint = did_you_mean(vary, study.assumptions)
+    if vary is None or vary in study.joint:
+        return
+    if vary not in study.assumptions:
+        hint = did_you_mean(vary, [*study.assumptions, *study.joint])
         raise InputError([Fault(message=f"no such assumption: `{vary}`", where="--vary", hint=hint)])
-    if vary is not None and not study.assumptions[vary].sweep:
+    if not study.assumptions[vary].sweep:
         message = f"the assumption has no other values: `{vary}`"
         raise InputError([Fault(message=message, where="--vary", hint="its `sweep` in study.toml is empty")])
 
@@ -382,68 +392,33 @@ def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override])
     ]
 
 
-#: The varied assumption: its name and the keys that it replaces; None is no variation.
-_Varied = tuple[str, dict[str, Any]] | None
-
-
-def _variants(study: Study, vary: str | None) -> list[_Varied]:
+def _variants(study: Study, vary: str | None) -> list[Variant | None]:
     """Return the study as it is, and with each other value of one assumption."""
-    others = study.assumptions[vary].sweep if vary is not None else []
-    return [None, *((vary, other) for other in others if vary is not None)]
+    return [None, *(variants.variants(study, vary) if vary is not None else ())]
 
 
-def _concerns(study: Study, varied: _Varied, scenario: str) -> bool:
+def _concerns(study: Study, varied: Variant | None, scenario: str) -> bool:
     """Return whether what is varied is about a scenario."""
-    return varied is None or scenario in (study.assumptions[varied[0]].scenarios or [scenario])
+    return varied is None or any(scenario in one.rows for one in varied.reaches(study))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Fixed:
-    """The settings that all cells of a scenario share, and their labels."""
-
-    settings: dict[str, Any]
-    labels: tuple[tuple[str, str], ...]
-    #: By key the values of an axis that another value of an assumption is about; all of other axes.
-    about: dict[str, frozenset[str]]
-
-
-def about(study: Study, settings: Mapping[str, Any]) -> dict[str, frozenset[str]]:
-    """Return by key the values of an axis that an assumption's other value replaces; other cells stay."""
-    axes = {key for part in study.parts for key in part.grid}
-    return {key: frozenset(value) for key, value in settings.items() if key in axes and is_by_value(value)}
-
-
-def _fixed(study: Study, scenario: str, varied: _Varied, *, quick: bool) -> _Fixed:
-    """Return what the assumptions set in a scenario."""
-    settings: dict[str, Any] = {}
-    for name, one in study.assumptions.items():
-        if not one.scenarios or scenario in one.scenarios:
-            settings |= one.set
-            if varied is not None and varied[0] == name:
-                settings |= varied[1]
-    if quick:
-        settings |= study.quick.set
-    labels = [("row", scenario)]
-    if varied is not None:
-        labels.append(("varied", said(varied[1])))
-    changed = {} if varied is None else about(study, varied[1])
-    return _Fixed(settings=settings, labels=tuple(labels), about=changed)
-
-
-def _points(path: Path, part: Part, axes: Sequence[grid.Axis], fixed: _Fixed) -> Iterator[Point]:
+def _points(path: Path, part: Part, axes: Sequence[grid.Axis], fixed: Fixed) -> Iterator[Point]:
     """Yield the cells of one scenario."""
     given = {axis.key: axis for axis in axes}
     used = [given.pop(key, axis_of(key, values)) for key, values in part.grid.items()]
-    patterns = {
-        key: value
-        for key, value in fixed.settings.items()
-        if is_pattern(value) or (key in part.grid and is_by_value(value))
-    }
-    plain = {key: value for key, value in fixed.settings.items() if key not in patterns}
-    settings = tuple((key, value, FILE) for key, value in spread(plain, paths_of(path)))
+    names = paths_of(path)
     for point in grid.points([*used, *given.values()]):
-        if any(axis.texts[at] not in fixed.about.get(axis.key, {axis.texts[at]}) for axis, at in point):
+        texts = {axis.key: axis.texts[at] for axis, at in point}
+        if not fixed.concerns({**dict(fixed.labels), **texts}):
             continue
+        own = fixed.settings(texts)
+        patterns = {
+            key: value
+            for key, value in own.items()
+            if is_pattern(value) or (key in part.grid and is_by_value(value))
+        }
+        plain = {key: value for key, value in own.items() if key not in patterns}
+        settings = ((key, value, FILE) for key, value in spread(plain, names))
         yield Point(
             path=path,
             settings=(*settings, *(of_axis(axis, at, patterns.get(axis.key)) for axis, at in point)),
@@ -476,7 +451,7 @@ def world_of(
         Its labels in the results.
     """
     path = folder / f"{row}.toml"
-    fixed = _fixed(study, row, None, quick=False).settings
+    fixed = variants.fixed(study, row, None, quick=False).settings({**over})
     plain = {key: value for key, value in fixed.items() if not is_pattern(value) and not is_by_value(value)}
     names = paths_of(path)
     settings = {key: (value, FILE) for key, value in spread(plain, names)}

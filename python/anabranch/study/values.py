@@ -22,7 +22,12 @@ def is_pattern(value: object) -> bool:
 
 def is_by_value(value: object) -> bool:
     """Return whether a value has another one for some of an axis' values: `{ spdx = "spdx(hold=1)" }`."""
-    return isinstance(value, dict) and "name" not in value
+    return isinstance(value, dict) and "name" not in value and of_other_key(value) is None
+
+
+def of_other_key(value: object) -> str | None:
+    """Return the key whose value a value takes, `{ as = "shared.queue" }`; None for other values."""
+    return str(value["as"]) if isinstance(value, dict) and value.keys() == {"as"} else None
 
 
 def of_axis(axis: grid.Axis, at: int, pattern: str | dict[str, Any] | None) -> tuple[str, Any, str]:
