@@ -108,6 +108,11 @@ def spread(one: Stated, own: Runs, around: Mapping[World, Runs]) -> Spread:
     return Spread(own=_holds(one, _Means(own)), worlds=found)
 
 
+def by_means(one: Stated, runs: Runs) -> bool | None:
+    """Return whether a claim holds by the means of some runs; None if they lack cells or values."""
+    return _holds(one, _Means(runs))
+
+
 def _holds(one: Stated, means: _Means) -> bool | None:
     """Return whether a claim holds by its means."""
     if one.claim.missing is not None or any(cell not in means for cell in one.cells()):

@@ -10,7 +10,7 @@ Benjamini and Hochberg's procedure bounds the share of false verdicts within a p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from anabranch._distributions import discoveries, student_below, student_quantile
@@ -22,7 +22,7 @@ from anabranch.claims.stored import is_seen
 from anabranch.results import paired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from anabranch.claims.statement import Comparison, Stated
     from anabranch.claims.stored import Endings, Runs
@@ -154,6 +154,26 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
             stated=one, verdict=verdict, findings=findings, q=min(holds, fails), note=one.claim.inferred or ""
         )
     return [result[one.claim.id] for one in claims]
+
+
+def inferred(judged: Sequence[Judged], claims: Collection[str], why: str) -> list[Judged]:
+    """Return verdicts in which some claims do not count as reproduced.
+
+    Parameters
+    ----------
+    judged
+        The verdicts.
+    claims
+        The claims that were used to choose the world.
+    why
+        The reason, for the page.
+    """
+    return [
+        replace(one, verdict="inferred", note=why)
+        if one.verdict == "reproduced" and one.stated.claim.id in claims
+        else one
+        for one in judged
+    ]
 
 
 def _void(one: Stated, runs: Evidence) -> str:

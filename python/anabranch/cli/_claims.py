@@ -12,7 +12,7 @@ from anabranch.cli import _console
 from anabranch.errors import Fault, InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anabranch.claims.page import Paper
     from anabranch.claims.statement import Stated
@@ -202,6 +202,12 @@ def needed(what: Sweep, stated: Sequence[Stated]) -> Sweep:
     return replace(what, cells=tuple(one for one in what.cells if _text(cells.stated(one.labels)) in wanted))
 
 
+def cells_wanted(stated: Sequence[Stated]) -> Callable[[Mapping[str, Any]], bool]:
+    """Return whether claims need a cell, as a function of the cell's labels."""
+    wanted = _labels(stated)
+    return lambda labels: _text(dict(labels)) in wanted
+
+
 def _labels(stated: Sequence[Stated]) -> set[str]:
     """Return the labels of the cells that claims need, as text."""
     return {_text(dict(cell.labels)) for one in stated for cell in one.cells()}
@@ -250,12 +256,11 @@ def _run_around(
     from anabranch.cli import _sweep
     from anabranch.study import study as studies
 
-    wanted = _labels(stated)
     what = studies.around(
         folder,
         study,
         assumption,
-        cells_of=lambda labels: _text(dict(labels)) in wanted,
+        cells_of=cells_wanted(stated),
         trials=around.trials or _AROUND_TRIALS,
     )
     if what.cells:

@@ -11,7 +11,7 @@ import typer
 from anabranch.cli import _console, _groups
 from anabranch.cli._console import guarded
 from anabranch.cli._many import Dask, Keep, KeepTrace, ShardOption, StudyOut, Workers
-from anabranch.cli._options import JsonArray, rooted
+from anabranch.cli._options import Json, JsonArray, rooted
 from anabranch.errors import Fault, InputError
 
 study = typer.Typer(
@@ -35,8 +35,8 @@ Assume = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=TEXT",
-        help="Use another value of an assumption, given by a part of the value's text, or a joint assumption, "
-        "given by its name; repeatable.",
+        help="Use another value of an assumption, given by a part of the value's text, or a joint "
+        "assumption, given by its name; repeatable.",
     ),
 ]
 
@@ -215,6 +215,54 @@ def plan_trials(
 
     how = _sweep.How(workers=workers, dask=dask, shard=None, out=out)
     _pilot.pilot(name, trials=trials, seed=seed, how=how, as_json=as_json)
+
+
+@study.command("worlds")
+@guarded
+def draw_worlds(
+    name: Annotated[
+        str, typer.Argument(help="A study's name or folder; the folder must contain claims.toml.")
+    ],
+    worlds: Annotated[int, typer.Option(min=2, max=100_000, help="Number of random worlds.")] = 100,
+    trials: Annotated[int, typer.Option(min=1, max=1_000, help="Runs of each cell in a world.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the draws.")] = 1,
+    confirm: Annotated[
+        int,
+        typer.Option(
+            min=0, max=1_000, help="Runs of each cell of the best world, on another seed (0: no such runs)."
+        ),
+    ] = 10,
+    confirm_seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="Seed of the runs of the best world.")
+    ] = 1001,
+    workers: Workers = None,
+    dask: Dask = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME-worlds).")
+    ] = None,
+    docs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with the map of worlds.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a study in random worlds, each with a drawn value of every assumption.
+
+    For each claim, print the share of worlds in which it holds by means, and the assumptions that decide it.
+    Then leave out one claim at a time, and print whether the other claims choose worlds in which it holds.
+    The best world is run again on another seed.
+
+    Finished runs are kept. To continue after an interrupt, repeat the command. For example:
+
+      anabranch study worlds LEO24 --worlds 40
+      anabranch study worlds LEO24 --worlds 200 --docs worlds.md
+    """
+    from anabranch.cli import _sweep, _worlds
+
+    wanted = _worlds.Wanted(
+        worlds=worlds, trials=trials, seed=seed, confirm=confirm, confirm_seed=confirm_seed
+    )
+    how = _sweep.How(workers=workers, dask=dask, shard=None, out=out)
+    _worlds.worlds(name, wanted, how, docs=docs, as_json=as_json)
 
 
 @study.command("figures")

@@ -263,6 +263,16 @@ def _cells(
             yield from drawn.points(folder, study, one, axes, fixed.settings({}), fixed.labels)
 
 
+def cells_of_variant(folder: Path, study: Study, variant: Variant) -> Iterator[Point]:
+    """Yield the cells of a study with other values of assumptions. Their scenarios are not validated."""
+    return _cells(folder, study, variant, study.rows(), (), quick=False)
+
+
+def with_settings(point: Point, over: tuple[tuple[str, Any, str], ...]) -> Point:
+    """Return a point with more settings."""
+    return dataclasses.replace(point, settings=(*point.settings, *over))
+
+
 def drawn_points(folder: Path, study: Study) -> Iterator[Point]:
     """Yield the cells of a study's drawn worlds without other options. Their scenarios are not validated."""
     return _cells(folder, study.model_copy(update={"parts": []}), None, study.rows(), (), quick=False)

@@ -53,14 +53,19 @@ class Variant:
         How results call it.
     changes
         By assumption the settings over its own.
+    whole
+        Whether all cells are run, also those that no change concerns.
     """
 
     name: str
     label: str
     changes: Mapping[str, Mapping[str, Any]] = field(hash=False)
+    whole: bool = False
 
     def reaches(self, study: Study) -> tuple[Reach, ...]:
         """Return the cells that each of its changes concerns."""
+        if self.whole:
+            return (Reach(rows=frozenset(study.rows())),)
         return tuple(reach(study, name, settings) for name, settings in self.changes.items())
 
 

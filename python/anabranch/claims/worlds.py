@@ -1,0 +1,232 @@
+"""Claims in random worlds: where each holds, what decides it, and what the choice of a world is worth.
+
+All of this goes by means of a few runs in each world. Only the chosen world is tested, on another seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch._distributions import discoveries
+from anabranch.claims import around
+from anabranch.claims.judge import ALPHA
+from anabranch.study.joint_worlds import factors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from anabranch.claims.statement import Stated
+    from anabranch.claims.stored import Runs
+    from anabranch.study.joint_worlds import World
+    from anabranch.study.models import Study
+
+#: The number of random permutations behind a p-value, and their seed.
+_PERMUTATIONS = 999
+_SEED = 41
+#: The share of the worlds that are the best ones, besides the single best.
+_TENTH = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """The share of a variance that an assumption explains.
+
+    Attributes
+    ----------
+    factor
+        The assumption, with those that are drawn like it.
+    share
+        Of the variance over the worlds, corrected for the number of values (epsilon squared).
+    decided
+        Whether it is there: by permutation, adjusted over all assumptions and claims.
+    """
+
+    factor: str
+    share: float
+    decided: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skill:
+    """What the other claims say about a claim that is left out.
+
+    Attributes
+    ----------
+    best, tenth
+        The share of claims that hold in the world, or in the tenth of the worlds, that the other claims
+        select.
+    prior
+        The share of claims that hold in a random world.
+    p_best, p_tenth
+        The probability of at least this share if claims held independently of each other.
+    """
+
+    best: float
+    tenth: float
+    prior: float
+    p_best: float
+    p_tenth: float
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether claims select worlds for other claims better than chance."""
+        return min(self.p_best, self.p_tenth) * 2 <= ALPHA
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The claims of a study in random worlds.
+
+    Attributes
+    ----------
+    study
+        The study.
+    claims
+        The claims that can be tested.
+    worlds
+        The worlds with runs.
+    holds
+        By claim whether it holds in each world; None if the world's runs do not say.
+    effects
+        By claim the effect of each assumption, largest first; under an empty name those on the number of
+        claims that hold.
+    skill
+        What a claim says about others.
+    """
+
+    study: Study
+    claims: Sequence[Stated]
+    worlds: Sequence[World]
+    holds: Mapping[str, Sequence[bool | None]]
+    effects: Mapping[str, Sequence[Effect]]
+    skill: Skill
+
+    def counts(self) -> list[int]:
+        """Return how many claims hold in each world."""
+        return [sum(own[place] is True for own in self.holds.values()) for place in range(len(self.worlds))]
+
+    def best(self) -> World:
+        """Return the world in which the most claims hold, the first one if there are several."""
+        counts = self.counts()
+        return self.worlds[counts.index(max(counts))]
+
+    def share(self, claim: str) -> float | None:
+        """Return the share of worlds in which a claim holds; None if no world says."""
+        known = [one for one in self.holds[claim] if one is not None]
+        return sum(known) / len(known) if known else None
+
+
+def judged(
+    study: Study, stated: Sequence[Stated], worlds: Sequence[World], runs: Mapping[str, Runs]
+) -> Found:
+    """Return the claims of a study in random worlds.
+
+    Parameters
+    ----------
+    study, stated
+        The study and its claims.
+    worlds
+        The worlds.
+    runs
+        Their runs by the world's label; worlds without runs are left out.
+    """
+    present = [one for one in worlds if one.label in runs]
+    claims = [one for one in stated if one.claim.missing is None]
+    holds = {one.claim.id: [around.by_means(one, runs[world.label]) for world in present] for one in claims}
+    return Found(
+        study=study,
+        claims=claims,
+        worlds=present,
+        holds=holds,
+        effects=effects(study, present, holds),
+        skill=skill(holds),
+    )
+
+
+def _matrix(holds: Mapping[str, Sequence[bool | None]]) -> NDArray:
+    """Return a row for each world with 1 where a claim holds; a claim that is unknown does not."""
+    import numpy as np
+
+    return np.array([[one is True for one in own] for own in holds.values()], dtype=float).T
+
+
+def effects(
+    study: Study, worlds: Sequence[World], holds: Mapping[str, Sequence[bool | None]]
+) -> dict[str, list[Effect]]:
+    """Return the effect of each assumption on each claim, and under an empty name on their number."""
+    import numpy as np
+
+    chance = np.random.default_rng(_SEED)
+    matrix = _matrix(holds)
+    values = np.column_stack([matrix, matrix.sum(axis=1)])
+    orders = [chance.permutation(len(worlds)) for _ in range(_PERMUTATIONS)]
+    found: list[tuple[str, str, float, float]] = []
+    for head, members in factors(study).items():
+        levels = [one.levels[head] for one in worlds]
+        table = np.array([[level == one for one in dict.fromkeys(levels)] for level in levels], dtype=float)
+        shares = explained(table, values)
+        beaten = sum(explained(table, values[order]) >= shares - 1e-12 for order in orders)
+        levels_of = (1 + beaten) / (1 + _PERMUTATIONS)
+        for name, share, p in zip((*holds, ""), shares, levels_of, strict=True):
+            found.append((name, ", ".join(members), float(share), float(p)))
+    adjusted = discoveries([p for *_, p in found])
+    result: dict[str, list[Effect]] = {name: [] for name in (*holds, "")}
+    for (name, factor, share, _), p in zip(found, adjusted, strict=True):
+        result[name].append(Effect(factor=factor, share=share, decided=p <= ALPHA))
+    return {name: sorted(own, key=lambda one: -one.share) for name, own in result.items()}
+
+
+def explained(table: NDArray, values: NDArray) -> NDArray:
+    """Return the share of each column's variance that groups explain, corrected for their number.
+
+    Parameters
+    ----------
+    table
+        A row for each world, a column for each group, with 1 for the world's group.
+    values
+        A row for each world.
+    """
+    import numpy as np
+
+    count, groups = table.shape
+    around_mean = values - values.mean(axis=0)
+    total = (around_mean**2).sum(axis=0)
+    sums = table.T @ around_mean
+    between = (sums**2 / table.sum(axis=0)[:, None]).sum(axis=0)
+    if count <= groups:
+        return np.zeros(values.shape[1])
+    ratio = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+    corrected = 1 - (1 - ratio) * (count - 1) / (count - groups)
+    return np.where(total > 0, np.maximum(corrected, 0.0), 0.0)
+
+
+def skill(holds: Mapping[str, Sequence[bool | None]]) -> Skill:
+    """Return how well the claims select a world for the claim that is left out."""
+    import numpy as np
+
+    matrix = _matrix(holds)
+    best, tenth = _left_out(matrix)
+    chance = np.random.default_rng(_SEED)
+    others = np.array([_left_out(chance.permuted(matrix, axis=0)) for _ in range(_PERMUTATIONS)])
+    beaten = (others >= np.array([best, tenth]) - 1e-12).sum(axis=0)
+    p_best, p_tenth = (1 + beaten) / (1 + _PERMUTATIONS)
+    return Skill(
+        best=best, tenth=tenth, prior=float(matrix.mean()), p_best=float(p_best), p_tenth=float(p_tenth)
+    )
+
+
+def _left_out(matrix: NDArray) -> tuple[float, float]:
+    """Return the mean outcome of each claim in the best world, and the best tenth, by the other claims."""
+    import numpy as np
+
+    others = matrix.sum(axis=1, keepdims=True) - matrix
+    first = others == others.max(axis=0)
+    few = max(1, round(_TENTH * len(matrix)))
+    least = np.sort(others, axis=0)[-few]
+    many = others >= least
+    best = (matrix * first).sum(axis=0) / first.sum(axis=0)
+    tenth = (matrix * many).sum(axis=0) / many.sum(axis=0)
+    return float(best.mean()), float(tenth.mean())
