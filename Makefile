@@ -3,6 +3,7 @@
 #   make demo      a film over two paths, and a report of what the viewer saw
 #   make test      the quick suite: every concern, in five CPU minutes beyond building
 #   make test-all  every test there is, and lint
+#   make claims    judge the papers' claims again where the build, the plans or the claims have changed (hours)
 #   make lock      store the digests of the lock's runs again, after a change that is meant to move them
 #   make lock-judge  how many deliberate faults the lock catches: N=200 SEED=1
 #   make mutants   how many deliberate faults the tests catch, by a drawn sample: N=300 SEED=1
@@ -48,7 +49,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs notebook play wasm wheel sdist demo quick test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
+.PHONY: claims docs notebook play wasm wheel sdist demo quick test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
 .DELETE_ON_ERROR:
 
 # In a fresh clone: only the packages that the demo needs, at the same time as a build without link-time optimisation.
@@ -155,6 +156,13 @@ bench-figures: $(STAMPS)/venv
 golden: build
 	@$(BIN)/python tests/golden/draw.py
 	@$(BIN)/python tests/golden/draw_links.py
+
+# Finished runs are in results/claims. ONLY names one study; AROUND= leaves the worlds around it out.
+ONLY := all
+AROUND := --around all
+claims: build
+	@$(BIN)/anabranch study claims $(ONLY) results/claims$(if $(filter-out all,$(ONLY)),/$(ONLY)) --run $(AROUND) \
+	--changed --docs docs/claims.md
 
 # The digests that `make test` compares (docs/testing.md, "The lock").
 LOCK_WORLDS := crates/sim/tests/lock/worlds.txt

@@ -123,6 +123,49 @@ def _holds(one: Stated, means: _Means) -> bool | None:
     return chance.false_if_holds < chance.false_if_fails
 
 
+class Mixed:
+    """Runs of another world for the cells that it concerns, and those of the unchanged study for others.
+
+    Parameters
+    ----------
+    own
+        The runs of the unchanged study.
+    other, world
+        The runs of the other world.
+    """
+
+    def __init__(self, own: Runs, other: Runs, world: World) -> None:
+        self._own, self._other, self._world = own, other, world
+
+    def __contains__(self, cell: Cell) -> bool:
+        """Return whether some run of a cell is there."""
+        return cell in self._of(cell)
+
+    def is_exact(self, cell: Cell) -> bool:
+        """Return whether a cell's values do not depend on random draws."""
+        return self._of(cell).is_exact(cell)
+
+    def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
+        """Return a metric by the number of the run."""
+        return self._of(cell).values(cell, metric)
+
+    def each(self, cell: Cell, metric: Metric) -> dict[int, float]:
+        """Return a metric by the number of the run."""
+        return self._of(cell).each(cell, metric)
+
+    def alike(self, left: Cell, right: Cell) -> bool:
+        """Return whether two cells have the same runs."""
+        return self._of(left) is self._of(right) and self._of(left).alike(left, right)
+
+    def endings(self, cell: Cell) -> Endings:
+        """Return how many runs of a cell ended early."""
+        return self._of(cell).endings(cell)
+
+    def _of(self, cell: Cell) -> Runs:
+        """Return the runs that count for a cell."""
+        return self._other if self._world.concerns(cell) else self._own
+
+
 class _Means:
     """Means over runs, treated as exact values.
 
@@ -155,6 +198,15 @@ class _Means:
         whole = self._of(cell).values(cell, metric)
         found = {run: value for run, value in whole.items() if self._numbers is None or run in self._numbers}
         return {0: sum(found.values()) / len(found)} if found else {}
+
+    def each(self, cell: Cell, metric: Metric) -> dict[int, float]:
+        """Return a metric by the number of the run."""
+        whole = self._of(cell).each(cell, metric)
+        return {run: value for run, value in whole.items() if self._numbers is None or run in self._numbers}
+
+    def alike(self, left: Cell, right: Cell) -> bool:
+        """Return whether two cells have the same runs."""
+        return self._of(left) is self._of(right) and self._of(left).alike(left, right)
 
     def endings(self, cell: Cell) -> Endings:
         """Return how many runs of a cell ended early."""

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.claims import around, judge, page, statement, stored
+from anabranch.claims import around, inputs, judge, page, statement, stored
 from anabranch.results import cost, store
 from anabranch.results.manifest import tables_of
 from anabranch.results.worlds import WORLD
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anabranch.claims.around import World
+    from anabranch.claims.judge import Judged
     from anabranch.claims.page import Paper
     from anabranch.claims.statement import Stated
     from anabranch.claims.stored import Runs
@@ -100,7 +101,23 @@ def paper(name: str, folder: Path, study: Study, stated: Sequence[Stated], place
         missing=[world for world in around.worlds(study) if world not in others],
         changed=_changed(folder, study, place),
         found=statement.found(folder),
+        inputs=inputs.of_results(folder, place),
+        joint=_joint(study, stated, runs, others),
     )
+
+
+def _joint(
+    study: Study, stated: Sequence[Stated], own: Runs, others: Mapping[World, Runs]
+) -> dict[str, list[Judged]]:
+    """Return the verdicts in each joint world that was run."""
+    result = {}
+    for world, runs in others.items():
+        name = world.assumption
+        if name in study.joint:
+            verdicts = judge.judge(stated, around.Mixed(own, runs, world))
+            why = f"the claim was used to choose {name}"
+            result[name] = judge.inferred(verdicts, study.chosen_by(name), why)
+    return result
 
 
 def _lacking(study: Study, runs: Runs) -> dict[str, int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from anabranch._distributions import discoveries, student_below, student_quantile
-from anabranch.claims import _logic, measure
+from anabranch.claims import _logic, _tests, measure
 from anabranch.claims._logic import Chance
 from anabranch.claims.cells import Cell
 from anabranch.claims.statement import STILL, VIEWER
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from anabranch.claims.statement import Comparison, Stated
-    from anabranch.claims.stored import Endings, Runs
+    from anabranch.claims.stored import Endings
     from anabranch.results.paired import Values
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "not testable", "inferred"]
@@ -47,12 +47,24 @@ _RARE = 0.2
 class Evidence(Protocol):
     """The evidence for a claim: runs of cells, or their means."""
 
+    def __contains__(self, cell: Cell) -> bool:
+        """Return whether some run of a cell is there."""
+        ...
+
     def is_exact(self, cell: Cell) -> bool:
         """Return whether a cell's values do not depend on random draws."""
         ...
 
     def values(self, cell: Cell, metric: measure.Metric) -> dict[int, float]:
         """Return a metric by the number of the run."""
+        ...
+
+    def each(self, cell: Cell, metric: measure.Metric) -> dict[int, float]:
+        """Return a metric by the number of the run, also if the evidence is means."""
+        ...
+
+    def alike(self, left: Cell, right: Cell) -> bool:
+        """Return whether two cells have the same runs, because their settings are equal."""
         ...
 
     def endings(self, cell: Cell) -> Endings:
@@ -117,7 +129,7 @@ class Judged:
     note: str = ""
 
 
-def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
+def judge(claims: Sequence[Stated], runs: Evidence) -> list[Judged]:
     """Return the verdict on each claim of a paper.
 
     Parameters
@@ -247,9 +259,17 @@ def _tested(
     one: Comparison, metric: measure.Metric, test: str, runs: Evidence, trials: int | None
 ) -> Finding:
     """Return the result of a comparison in one metric."""
-    series = _series(one, metric, runs)
     what = f"{_sides(one)}: {metric.text} {_wanted(one, metric, test)}"
-    if test == "ratio":
+    if isinstance(one.than, Cell) and runs.alike(one.of, one.than):
+        effect = paired.Effect(value=None, low=None, high=None, pairs=0, detectable=None)
+        note = "both sides are the same runs, because their settings are equal"
+        return Finding(what=what, effect=effect, chance=_logic.UNKNOWN, note=note)
+    if test == "share":
+        return _share(one, metric, what, runs, trials)
+    series = _series(one, metric, runs) if one.against is None else _quotients(one, metric, runs)
+    if one.against is not None:
+        effect = _tests.quotient(series.left)
+    elif test == "ratio":
         effect = paired.quotient(series.left, series.left if series.right is None else series.right)
     else:
         effect = paired.difference(series.left, series.right)
@@ -287,14 +307,64 @@ def _tested(
     return Finding(what=what, effect=effect, chance=chance, exact=series.exact)
 
 
-def _series(one: Comparison, metric: measure.Metric, runs: Evidence) -> _Series:
-    """Return the two sides of a comparison over the runs that have the metric on both."""
+def _share(one: Comparison, metric: measure.Metric, what: str, runs: Evidence, trials: int | None) -> Finding:
+    """Return the result of a comparison about a share of runs."""
+    left, exact = runs.each(one.of, metric), runs.is_exact(one.of)
+    if isinstance(one.than, Cell):
+        ours, theirs = paired.matched(
+            left, runs.each(one.than, metric), exact=(exact, runs.is_exact(one.than))
+        )
+        values, exact = ours - theirs, exact and runs.is_exact(one.than)
+    else:
+        values = _arranged(left)
+    least, within = one.least or 0.0, one.within or (-math.inf, math.inf)
+    counted, count = int((values >= least).sum()), values.size
+    if count == 0:
+        effect = paired.Effect(value=None, low=None, high=None, pairs=0, detectable=None)
+        return Finding(what=what, effect=effect, chance=_logic.UNKNOWN, note="no run has this metric")
+    effect = _tests.share(counted, count)
+    if exact:
+        holds = within[0] <= counted / count <= within[1]
+        chance = Chance(false_if_holds=0.0 if holds else 1.0, false_if_fails=1.0 if holds else 0.0)
+    elif count < FEWEST:
+        note = f"too few pairs of runs: {count}"
+        return Finding(what=what, effect=effect, chance=_logic.UNKNOWN, note=note)
+    else:
+        chance = _tests.share_within(counted, count, within, trials=trials)
+    return Finding(what=what, effect=effect, chance=chance, exact=exact)
+
+
+def _arranged(values: Mapping[int, float]) -> Values:
+    """Return values in the order of their runs."""
     import numpy as np
 
+    return np.array([value for _, value in sorted(values.items())], dtype=float)
+
+
+def _quotients(one: Comparison, metric: measure.Metric, runs: Evidence) -> _Series:
+    """Return the logarithm of a quotient of quotients, run by run."""
+    import numpy as np
+
+    sides = [runs.values(cell, metric) for cell in one.sides()]
+    exact = [runs.is_exact(cell) for cell in one.sides()]
+    drawn = [set(side) for side, same in zip(sides, exact, strict=True) if not same]
+    numbers = sorted(set.intersection(*drawn)) if drawn else [0]
+    filled = [
+        dict.fromkeys(numbers, next(iter(side.values()))) if same and side else side
+        for side, same in zip(sides, exact, strict=True)
+    ]
+    arrays = [np.array([side[number] for number in numbers if number in side]) for side in filled]
+    whole = all(array.size == len(numbers) > 0 for array in arrays)
+    values = _tests.logarithms(arrays) if whole else None
+    return _Series(left=np.array([]) if values is None else values, right=None, exact=not drawn)
+
+
+def _series(one: Comparison, metric: measure.Metric, runs: Evidence) -> _Series:
+    """Return the two sides of a comparison over the runs that have the metric on both."""
     left = runs.values(one.of, metric)
     exact = runs.is_exact(one.of)
     if not isinstance(one.than, Cell):
-        values = np.array([value for _, value in sorted(left.items())], dtype=float)
+        values = _arranged(left)
         than = 0.0 if one.than is None else one.than
         return _Series(left=values - than, right=None, exact=exact)
     right = runs.values(one.than, metric)
@@ -317,6 +387,8 @@ def _margins(one: Comparison, metric: measure.Metric, test: str, series: _Series
     """For each bound, yield the distance of each pair from the bound, positive on the right side."""
     low, high = _region(one, metric, test)
     left, right = series.left, series.right
+    if one.against is not None:
+        low, high = (math.log(bound) if bound > 0 else -math.inf for bound in (low, high))
     if test == "ratio" and right is not None:
         sides = [left - low * right if math.isfinite(low) else None]
         sides += [high * right - left if math.isfinite(high) else None]
@@ -355,6 +427,11 @@ def _sides(one: Comparison) -> str:
 
 def _wanted(one: Comparison, metric: measure.Metric, test: str) -> str:
     """Return the claimed relation of a metric."""
+    if one.against is not None and one.within is not None:
+        other = f"{one.against[0].name} against {one.against[1].name}"
+        return f"ratio, divided by that of {other}, within {one.within[0]:g} and {one.within[1]:g}"
+    if test == "share" and one.within is not None:
+        return f"at least {one.least:g} in a share of runs within {one.within[0]:g} and {one.within[1]:g}"
     if one.within is not None:
         kind = "ratio within" if test == "ratio" else "within"
         return f"{kind} {one.within[0]:g} and {one.within[1]:g}"

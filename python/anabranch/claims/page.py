@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anabranch.claims import around
+from anabranch.claims import around, inputs
 from anabranch.claims.judge import FEWEST, VERDICTS, Finding, Judged, counted
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ class Paper:
         The causes of freezes by row and congestion control, for the runs in which they were searched.
     found
         Other findings, in the words of the list of claims.
+    inputs
+        The digest of plans and claims; empty if it is not known.
+    joint
+        By joint assumption that was run the verdicts on the claims there.
     """
 
     name: str
@@ -89,6 +93,8 @@ class Paper:
     missing: Sequence[World]
     causes: Mapping[tuple[str, str], Mapping[str, Any]]
     found: str = ""
+    inputs: str = ""
+    joint: Mapping[str, Sequence[Judged]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +155,10 @@ def line(finding: Finding) -> str:
     return text if not effect.detectable else f"{text}, detectable {effect.detectable:.2g}"
 
 
-def plain(one: Judged, spread: Spread) -> dict[str, Any]:
+def plain(one: Judged, spread: Spread, joint: Mapping[str, Judged] | None = None) -> dict[str, Any]:
     """Return a verdict with all of its comparisons and worlds, for JSON."""
     return {
+        "joint": {name: found.verdict for name, found in (joint or {}).items()},
         "id": one.stated.claim.id,
         "place": one.stated.claim.place,
         "says": one.stated.claim.says,
@@ -224,7 +231,7 @@ def _section(paper: Paper) -> list[str]:
     told = f"{paper.study.title}; {paper.study.source}. {paper.runs} runs; trials of a cell: {trials(paper)}"
     if paper.lacking:
         told += f", where the study asks for {_asked(paper.lacking)}"
-    told += f"; seed: {seeds}; CPU hours: {hours(paper)}; build: `{paper.code}`."
+    told += f"; seed: {seeds}; CPU hours: {hours(paper)}{inputs.told(paper.code, paper.inputs)}"
     lines = ["", f"## {paper.name}", "", told]
     if paper.changed:
         lines.append(f"\n{paper.changed} cells have other settings than the study as it stands.")
@@ -236,10 +243,40 @@ def _section(paper: Paper) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     lines += [row(one, spread) for one, spread in zip(paper.judged, paper.spreads, strict=True)]
+    lines += _joint(paper)
     if paper.notes:
         lines += ["", "Assumptions:", ""]
         lines += [f"- {name}: {note}" for name, note in paper.notes.items()]
     return lines + _worlds(paper) + (["", *paper.found.splitlines()] if paper.found else []) + _causes(paper)
+
+
+def _joint(paper: Paper) -> list[str]:
+    """Return the lines about the verdicts in joint worlds, beside those of the study as it stands."""
+    if not paper.joint:
+        return []
+    names = list(paper.joint)
+    lines = [
+        "",
+        "Verdicts by world, tested like those above. A claim that was used to choose a world is at most",
+    ]
+    lines += ["*inferred* there:", "", f"| claim | as the study stands | {' | '.join(names)} |"]
+    lines += ["|---" * (2 + len(names)) + "|"]
+    for place, one in enumerate(paper.judged):
+        cells = [one.stated.claim.id, one.verdict, *(paper.joint[name][place].verdict for name in names)]
+        lines.append(f"| {' | '.join(cells)} |")
+    counts = [
+        sum(one.verdict == "reproduced" for one in own) for own in (paper.judged, *paper.joint.values())
+    ]
+    lines += [f"| reproduced | {' | '.join(map(str, counts))} |", ""]
+    for name in names:
+        one, against = paper.study.joint[name], paper.study.inferred(name)
+        told = f"- {name}: {one.what} ({one.why})"
+        lines.append(
+            f"{told}. *Inferred from the testbed*, against the paper: {'; '.join(against)}"
+            if against
+            else told
+        )
+    return lines
 
 
 def _asked(lacking: Mapping[str, int]) -> str:

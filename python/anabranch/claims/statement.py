@@ -34,9 +34,9 @@ STILL = {"still_s": 1.0, "unplayed_s": 1.0}
 _Between = Literal["less", "more", "equal"]
 #: The relations that use all metrics of `VIEWER` at once.
 _Whole = Literal["better", "worse", "alike"]
-#: The relations with separate bounds: on a mean, and on a quotient of two means.
-_Bounded = Literal["between", "ratio"]
-Test = Literal["less", "more", "equal", "better", "worse", "alike", "between", "ratio"]
+#: The relations with separate bounds: on a mean, on a quotient of two means, and on a share of runs.
+_Bounded = Literal["between", "ratio", "share"]
+Test = Literal["less", "more", "equal", "better", "worse", "alike", "between", "ratio", "share"]
 
 
 class _Table(BaseModel):
@@ -58,12 +58,18 @@ class Part(_Table):
     test
         The claimed relation. `less`, `more` or `equal`: a metric of the cells `of` compared with the cells
         `than` or a number, by at least what matters. `better`, `worse` or `alike`: discards and underflows.
-        `between`: a mean within two bounds. `ratio`: a quotient of means within two bounds.
+        `between`: a mean within two bounds. `ratio`: a quotient of means within two bounds. `share`: a share
+        of runs within two bounds.
     metric
         A column, or arithmetic over columns.
     of, than
         The cells: keys of the grid and their values. A list stands for each of its values. `than` has only
         the keys that differ from `of`.
+    against
+        Of `ratio`: the keys that differ in two more cells. The quotient is divided by theirs.
+    least
+        Of `share`: a run counts if its value is at least this. With `than`, the value is the difference from
+        the run of the same number.
     within
         The two bounds.
     by, why
@@ -75,6 +81,8 @@ class Part(_Table):
     metric: str | None = None
     of: dict[str, Any] = {}
     than: dict[str, Any] | float | None = None
+    against: dict[str, Any] | None = None
+    least: Annotated[float, Field(allow_inf_nan=False)] | None = None
     within: tuple[float, float] | None = None
     by: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     why: str | None = None
@@ -139,8 +147,12 @@ class Comparison:
         None if the test uses all metrics of `VIEWER` and `STILL`.
     of, than
         The cells. `than` may be a number, or None if there are only bounds.
+    against
+        The cells of the quotient by which that of `of` and `than` is divided; None if there is none.
+    least
+        The value from which a run counts for a `share`.
     within
-        The two bounds of `between` and `ratio`.
+        The two bounds of `between`, `ratio` and `share`.
     by
         The smallest difference that matters, by metric's text.
     """
@@ -151,6 +163,13 @@ class Comparison:
     than: Cell | float | None
     within: tuple[float, float] | None
     by: Mapping[str, float]
+    against: tuple[Cell, Cell] | None = None
+    least: float | None = None
+
+    def sides(self) -> list[Cell]:
+        """Return its cells."""
+        found = (self.of, self.than, *(self.against or ()))
+        return [side for side in found if isinstance(side, cells.Cell)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +196,7 @@ class Stated:
 
     def cells(self) -> list[Cell]:
         """Return the cells that it needs, each once."""
-        found = [cell for one in self.comparisons for cell in (one.of, one.than)]
-        return list(dict.fromkeys(cell for cell in found if isinstance(cell, cells.Cell)))
+        return list(dict.fromkeys(cell for one in self.comparisons for cell in one.sides()))
 
 
 def found(folder: Path) -> str:
@@ -294,10 +312,29 @@ class _Reader:
             for other in others:
                 if of is None or (isinstance(part.than, dict) and other is None):
                     continue
-                self._check_columns(
-                    path, metric, [cell for cell in (of, other) if isinstance(cell, cells.Cell)]
+                against = self._against(path, part, left)
+                if part.against is not None and against is None:
+                    continue
+                found = Comparison(
+                    test=part.test,
+                    metric=metric,
+                    of=of,
+                    than=other,
+                    within=part.within,
+                    by=by,
+                    against=against,
+                    least=part.least,
                 )
-                yield Comparison(test=part.test, metric=metric, of=of, than=other, within=part.within, by=by)
+                self._check_columns(path, metric, found.sides())
+                yield found
+
+    def _against(self, path: KeyPath, part: Part, left: Choice) -> tuple[Cell, Cell] | None:
+        """Return the cells of the quotient to divide by."""
+        if part.against is None or not isinstance(part.than, dict):
+            return None
+        above = self._cell(path, "against", {**left, **part.against})
+        below = self._cell(path, "against", {**left, **part.than, **part.against})
+        return None if above is None or below is None else (above, below)
 
     def _others(self, path: KeyPath, left: Choice, than: Mapping[str, Any]) -> list[Cell | None]:
         """Return the cells to compare with."""
@@ -342,16 +379,29 @@ class _Reader:
             self._fault(
                 path if part.within is None else (*path, "within"),
                 "missing key: `within`" if bounded else f"`{part.test}` has no bounds of its own",
-                hint="`between` and `ratio` have `within = [least, most]`",
+                hint="`between`, `ratio` and `share` have `within = [least, most]`",
             )
         if part.within is not None and not _ascending(part.within):
             self._fault((*path, "within"), "expected the lower bound first, and one that is finite")
         needs = (dict,) if part.test in (*get_args(_Whole), "ratio") else (dict, float)
         if part.test == "between" and part.than is not None:
             self._fault((*path, "than"), "`between` compares with its bounds alone", hint="`ratio` has both")
-        elif part.test != "between" and not isinstance(part.than, needs):
+        elif part.test == "share" and isinstance(part.than, float):
+            self._fault(
+                (*path, "than"), "expected cells", hint="`least` is the value from which a run counts"
+            )
+        elif part.test not in ("between", "share") and not isinstance(part.than, needs):
             kinds = "cells" if needs == (dict,) else "cells or a number"
             self._fault(path if part.than is None else (*path, "than"), f"expected `than`, with {kinds}")
+        for key, test in (("least", "share"), ("against", "ratio")):
+            if getattr(part, key) is not None and part.test != test:
+                self._fault((*path, key), f"only `{test}` has `{key}`")
+        if part.test == "share" and part.least is None:
+            self._fault(path, "missing key: `least`", hint="the value from which a run counts")
+        if part.against is not None and any(isinstance(one, list) for one in part.against.values()):
+            self._fault(
+                (*path, "against"), "expected one value for each key", hint="a list makes several claims"
+            )
         if bounded and part.why is None:
             self._fault(path, "missing key: `why`", hint="bounds have a reason")
         return len(self.faults) == before

@@ -125,6 +125,18 @@ class Runs:
         found = {pair: metric.value(row) for pair, row in rows.items() if not (seen and _is_short(row))}
         return by_pair({pair: value for pair, value in found.items() if value is not None})
 
+    def each(self, cell: Cell, metric: Metric) -> dict[int, float]:
+        """Return the same as `values`."""
+        return self.values(cell, metric)
+
+    def alike(self, left: Cell, right: Cell) -> bool:
+        """Return whether two cells have the same runs, because their settings are equal."""
+        ours, theirs = (
+            {row.get("identity") for row in self._cells.get(_place(dict(cell.labels)), {}).values()}
+            for cell in (left, right)
+        )
+        return bool(ours & theirs - {None})
+
     def endings(self, cell: Cell) -> Endings:
         """Return how many runs of a cell ended too early."""
         rows = self._cells.get(_place(dict(cell.labels)), {}).values()

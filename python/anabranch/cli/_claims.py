@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _RESULTS = Path("results")
-#: Default number of runs of each cell with a changed assumption; too few for a statistical test.
+#: Default number of runs of each cell with a changed assumption; too few for a statistical test. Joint
+#: assumptions have the study's number, because they are tested.
 _AROUND_TRIALS = 3
 
 
@@ -60,6 +61,7 @@ def claims(
     only: Sequence[str] = (),
     as_json: bool,
     worlds: int | None = None,
+    changed: bool = False,
 ) -> None:
     """Judge the claims of one study or of all that state some."""
     from anabranch.claims import amend, gather, statement
@@ -68,12 +70,21 @@ def claims(
     from anabranch.study import study as studies
 
     _refuse(runs=runs, trials=trials, worlds=worlds, around=around, how=how, docs=docs, only=only)
+    if changed and docs is None:
+        raise InputError(
+            [Fault(message="nothing to compare with: `--changed`", where="--changed", hint="add --docs")]
+        )
     if name == ALL:
         folders = {key: one for key, one in studies.folders().items() if (one / statement.FILE).exists()}
     else:
         folder = studies.find(name)
         folders = {folder.name: folder}
     found = {key: studies.read(folder) for key, folder in folders.items()}
+    if changed and docs is not None:
+        found = _outdated(docs, folders, found)
+        if not found:
+            _console.note(f"every paper of {docs} has this build and these inputs")
+            return
     stated = _chosen(_stated(folders, found), only)
     folders = {key: folders[key] for key in stated}
     found = {key: found[key] for key in stated}
@@ -111,6 +122,14 @@ def claims(
     _show(papers, as_json=as_json)
     if docs is not None:
         _console.note(f"page: {docs}")
+
+
+def _outdated(docs: Path, folders: dict[str, Path], found: dict[str, Study]) -> dict[str, Study]:
+    """Return the studies whose section of a page has another build or other inputs."""
+    from anabranch.claims import inputs
+
+    text = docs.read_text(encoding="utf-8") if docs.exists() else ""
+    return {key: one for key, one in found.items() if not inputs.is_current(text, key, folders[key], one)}
 
 
 def _stated(folders: dict[str, Path], found: dict[str, Study]) -> dict[str, list[Stated]]:
@@ -261,7 +280,7 @@ def _run_around(
         study,
         assumption,
         cells_of=cells_wanted(stated),
-        trials=around.trials or _AROUND_TRIALS,
+        trials=around.trials or (study.trials if assumption in study.joint else _AROUND_TRIALS),
     )
     if what.cells:
         _sweep.make(what, replace(how, out=gather.place_around(place, assumption)))
@@ -279,9 +298,12 @@ def _show(papers: Sequence[Paper], *, as_json: bool) -> None:
             )
     if as_json:
         rows = [
-            {"study": paper.name, **page.plain(one, spread)}
+            {
+                "study": paper.name,
+                **page.plain(one, spread, {name: own[place] for name, own in paper.joint.items()}),
+            }
             for paper in papers
-            for one, spread in zip(paper.judged, paper.spreads, strict=True)
+            for place, (one, spread) in enumerate(zip(paper.judged, paper.spreads, strict=True))
         ]
         _console.out(json.dumps(rows, indent=2))
         return

@@ -149,6 +149,13 @@ def judge_claims(
             metavar="FILE", help="Write the verdicts as Markdown. An existing page keeps other papers."
         ),
     ] = None,
+    changed: Annotated[
+        bool,
+        typer.Option(
+            "--changed",
+            help="With --docs, judge only the papers whose build, plans or claims are not those of the page.",
+        ),
+    ] = False,
     workers: Workers = None,
     dask: Dask = None,
     as_json: JsonArray = False,
@@ -180,6 +187,7 @@ def judge_claims(
         docs=docs,
         only=only or (),
         as_json=as_json,
+        changed=changed,
     )
 
 
