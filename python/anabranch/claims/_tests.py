@@ -100,7 +100,8 @@ def logarithms(sides: Sequence[Values]) -> Values | None:
     whole = sum(sign * math.log(mean) for sign, mean in zip(signs, means, strict=True))
     # The delta method: a run's influence on the logarithm of a mean is its value over the mean, minus one.
     influence = [sign * (side / mean - 1) for sign, side, mean in zip(signs, sides, means, strict=True)]
-    return whole + np.sum(influence, axis=0)
+    logarithm: Values = whole + np.sum(influence, axis=0)
+    return logarithm
 
 
 def quotient(logarithms: Values) -> Effect:

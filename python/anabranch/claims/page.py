@@ -269,8 +269,8 @@ def _joint(paper: Paper) -> list[str]:
     ]
     lines += [f"| reproduced | {' | '.join(map(str, counts))} |", ""]
     for name in names:
-        one, against = paper.study.joint[name], paper.study.inferred(name)
-        told = f"- {name}: {one.what} ({one.why})"
+        joint, against = paper.study.joint[name], paper.study.inferred(name)
+        told = f"- {name}: {joint.what} ({joint.why})"
         lines.append(
             f"{told}. *Inferred from the testbed*, against the paper: {'; '.join(against)}"
             if against

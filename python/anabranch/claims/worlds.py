@@ -16,10 +16,9 @@ from anabranch.study.joint_worlds import factors
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from anabranch.claims.statement import Stated
     from anabranch.claims.stored import Runs
+    from anabranch.results.paired import Values
     from anabranch.study.joint_worlds import World
     from anabranch.study.models import Study
 
@@ -146,7 +145,7 @@ def judged(
     )
 
 
-def _matrix(holds: Mapping[str, Sequence[bool | None]]) -> NDArray:
+def _matrix(holds: Mapping[str, Sequence[bool | None]]) -> Values:
     """Return a row for each world with 1 where a claim holds; a claim that is unknown does not."""
     import numpy as np
 
@@ -168,7 +167,7 @@ def effects(
         levels = [one.levels[head] for one in worlds]
         table = np.array([[level == one for one in dict.fromkeys(levels)] for level in levels], dtype=float)
         shares = explained(table, values)
-        beaten = sum(explained(table, values[order]) >= shares - 1e-12 for order in orders)
+        beaten = np.sum([explained(table, values[order]) >= shares - 1e-12 for order in orders], axis=0)
         levels_of = (1 + beaten) / (1 + _PERMUTATIONS)
         for name, share, p in zip((*holds, ""), shares, levels_of, strict=True):
             found.append((name, ", ".join(members), float(share), float(p)))
@@ -179,7 +178,7 @@ def effects(
     return {name: sorted(own, key=lambda one: -one.share) for name, own in result.items()}
 
 
-def explained(table: NDArray, values: NDArray) -> NDArray:
+def explained(table: Values, values: Values) -> Values:
     """Return the share of each column's variance that groups explain, corrected for their number.
 
     Parameters
@@ -218,7 +217,7 @@ def skill(holds: Mapping[str, Sequence[bool | None]]) -> Skill:
     )
 
 
-def _left_out(matrix: NDArray) -> tuple[float, float]:
+def _left_out(matrix: Values) -> tuple[float, float]:
     """Return the mean outcome of each claim in the best world, and the best tenth, by the other claims."""
     import numpy as np
 
