@@ -217,8 +217,8 @@ def test_a_joint_world_is_tested_beside_the_study_and_claims_that_chose_it_are_i
     # A was used to choose the assumption `autotuning`, C was not.
     assert [first["joint"], second["joint"]] == [{"testbed": "inferred"}, {"testbed": "reproduced"}]
     text = page.read_text()
-    assert "| claim | as the study stands | testbed |" in text
-    assert "| A | not reproduced | inferred |" in text
+    assert "| in | the study as it stands | testbed |" in text
+    assert "| `A` | not reproduced | inferred |" in text
     assert "| reproduced | 0 | 1 |" in text
     assert "*Inferred from the testbed*, against the paper: Table 1 prints 10 ms" in text
 

@@ -110,7 +110,7 @@ def quotient(logarithms: Values) -> Effect:
     Parameters
     ----------
     logarithms
-        The result of `logarithms`. It is empty if there is none.
+        The result of `logarithms`, or no values.
     """
     if logarithms.size == 0:
         return paired.Effect(value=None, low=None, high=None, pairs=0, detectable=None)

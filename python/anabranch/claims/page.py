@@ -259,10 +259,14 @@ def _joint(paper: Paper) -> list[str]:
         "",
         "Verdicts by world, tested like those above. A claim that was used to choose a world is at most",
     ]
-    lines += ["*inferred* there:", "", f"| claim | as the study stands | {' | '.join(names)} |"]
+    lines += ["*inferred* there:", "", f"| in | the study as it stands | {' | '.join(names)} |"]
     lines += ["|---" * (2 + len(names)) + "|"]
     for place, one in enumerate(paper.judged):
-        cells = [one.stated.claim.id, one.verdict, *(paper.joint[name][place].verdict for name in names)]
+        cells = [
+            f"`{one.stated.claim.id}`",
+            one.verdict,
+            *(paper.joint[name][place].verdict for name in names),
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     counts = [
         sum(one.verdict == "reproduced" for one in own) for own in (paper.judged, *paper.joint.values())

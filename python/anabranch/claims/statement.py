@@ -148,7 +148,7 @@ class Comparison:
     of, than
         The cells. `than` may be a number, or None if there are only bounds.
     against
-        The cells of the quotient by which that of `of` and `than` is divided; None if there is none.
+        The cells of the quotient by which that of `of` and `than` is divided.
     least
         The value from which a run counts for a `share`.
     within

@@ -1,4 +1,4 @@
-"""Claims in random worlds: where each holds, what decides it, and what the choice of a world is worth.
+"""Claims in random worlds: where each holds, what decides it, and the value of choosing a world.
 
 All of this goes by means of a few runs in each world. Only the chosen world is tested, on another seed.
 """
@@ -50,7 +50,7 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Skill:
-    """What the other claims say about a claim that is left out.
+    """Outcome of a claim that is left out, where the other claims hold.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Found:
         By claim the effect of each assumption, largest first; under an empty name those on the number of
         claims that hold.
     skill
-        What a claim says about others.
+        The outcome of claims that are left out.
     """
 
     study: Study

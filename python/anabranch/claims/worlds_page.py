@@ -1,4 +1,4 @@
-"""The page of a study's random worlds: a table of claims, a map, and what a choice of a world is worth."""
+"""The page of a study's random worlds: a table of claims, a map, and the value of choosing a world."""
 
 from __future__ import annotations
 

@@ -65,15 +65,11 @@ def claims(
 ) -> None:
     """Judge the claims of one study or of all that state some."""
     from anabranch.claims import amend, gather, statement
-    from anabranch.claims import around as arounds
     from anabranch.cli import _sweep
     from anabranch.study import study as studies
 
     _refuse(runs=runs, trials=trials, worlds=worlds, around=around, how=how, docs=docs, only=only)
-    if changed and docs is None:
-        raise InputError(
-            [Fault(message="nothing to compare with: `--changed`", where="--changed", hint="add --docs")]
-        )
+    _check_page(docs, changed=changed)
     if name == ALL:
         folders = {key: one for key, one in studies.folders().items() if (one / statement.FILE).exists()}
     else:
@@ -88,12 +84,7 @@ def claims(
     stated = _chosen(_stated(folders, found), only)
     folders = {key: folders[key] for key in stated}
     found = {key: found[key] for key in stated}
-    if not any(around.of(study) for study in found.values()) and around.names:
-        message = f"no such assumption with other values: `{around.names[0]}`"
-        known = {one.assumption for study in found.values() for one in arounds.worlds(study)}
-        raise InputError(
-            [Fault(message=message, where="--around", hint=did_you_mean(around.names[0], known))]
-        )
+    _check_around(around, found)
     base = results or _RESULTS
     places = {
         key: base if results is not None and name != ALL else base / _place(key, stated[key], only=bool(only))
@@ -122,6 +113,25 @@ def claims(
     _show(papers, as_json=as_json)
     if docs is not None:
         _console.note(f"page: {docs}")
+
+
+def _check_page(docs: Path | None, *, changed: bool) -> None:
+    """Refuse to select what changed since a page that is not given."""
+    if changed and docs is None:
+        message = "nothing to compare with: `--changed`"
+        raise InputError([Fault(message=message, where="--changed", hint="add --docs")])
+
+
+def _check_around(around: Around, found: dict[str, Study]) -> None:
+    """Refuse an assumption that no study has."""
+    from anabranch.claims import around as arounds
+
+    if not any(around.of(study) for study in found.values()) and around.names:
+        message = f"no such assumption with other values: `{around.names[0]}`"
+        known = {one.assumption for study in found.values() for one in arounds.worlds(study)}
+        raise InputError(
+            [Fault(message=message, where="--around", hint=did_you_mean(around.names[0], known))]
+        )
 
 
 def _outdated(docs: Path, folders: dict[str, Path], found: dict[str, Study]) -> dict[str, Study]:

@@ -53,6 +53,23 @@ Worlds = Annotated[
 ]
 
 
+OnlyClaims = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CLAIM",
+        help="Judge only this claim; repeatable. With --run, only the necessary runs are made, into a "
+        "separate folder. With --docs, only the rows of these claims change in the page.",
+    ),
+]
+Changed = Annotated[
+    bool,
+    typer.Option(
+        "--changed",
+        help="With --docs, judge only the papers whose build, plans or claims are not those of the page.",
+    ),
+]
+
+
 @study.command("list")
 @guarded
 def list_studies(as_json: JsonArray = False) -> None:
@@ -134,14 +151,7 @@ def judge_claims(
     around_trials: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Runs of each such cell (default: 3).")
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CLAIM",
-            help="Judge only this claim; repeatable. With --run, only the necessary runs are made, into a "
-            "separate folder. With --docs, only the rows of these claims change in the page.",
-        ),
-    ] = None,
+    only: OnlyClaims = None,
     worlds: Worlds = None,
     docs: Annotated[
         Path | None,
@@ -149,13 +159,7 @@ def judge_claims(
             metavar="FILE", help="Write the verdicts as Markdown. An existing page keeps other papers."
         ),
     ] = None,
-    changed: Annotated[
-        bool,
-        typer.Option(
-            "--changed",
-            help="With --docs, judge only the papers whose build, plans or claims are not those of the page.",
-        ),
-    ] = False,
+    changed: Changed = False,
     workers: Workers = None,
     dask: Dask = None,
     as_json: JsonArray = False,

@@ -214,7 +214,6 @@ def sweep(
     faults = _axes_set(study, axes, sets)
     if faults:
         raise InputError(faults)
-    joint = [text for text in assume if text in study.joint]
     chosen = assumed.chosen(study.assumptions, variants.texts(study, assume), vary)
     study = drawn.counted(study, study.quick.worlds if quick and worlds is None else worlds)
     given, study = study, _with_values(study, chosen)
@@ -226,11 +225,7 @@ def sweep(
     )
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
     name += _chosen(rows if only else ()) + ("-set" if sets else "")
-    alone = {
-        key: one for key, one in chosen.items() if not any(key in study.joint[it].values for it in joint)
-    }
-    name += "".join(f"-{one}" for one in joint)
-    name += "".join(f"-assume-{key}-{assumed.short(one)}" for key, one in alone.items())
+    name += _assumed(study, assume, chosen)
     notes = sentences(study)
     for key, other in chosen.items():
         notes[key] = (
@@ -240,6 +235,15 @@ def sweep(
         notes["--set"] = f"in place of the above: {said({one.key: one.value for one in sets})}"
     count = trials or (study.quick.trials if quick else study.trials)
     return Sweep(name=name, cells=cells(points), trials=count, keep=keep, notes=notes, once=True)
+
+
+def _assumed(study: Study, assume: Sequence[str], chosen: Mapping[str, dict[str, Any]]) -> str:
+    """Return the part of a folder's name for the selected values of assumptions."""
+    joint = [text for text in assume if text in study.joint]
+    among = {key for one in joint for key in study.joint[one].values}
+    names = [f"-{one}" for one in joint]
+    names += [f"-assume-{key}-{assumed.short(one)}" for key, one in chosen.items() if key not in among]
+    return "".join(names)
 
 
 def _cells(
