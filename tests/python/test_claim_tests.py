@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from anabranch.claims import _tests, around, cells, judge, measure, statement
+from anabranch.claims import _tests, around, cells, judge, measure, page, statement
 from anabranch.claims import stored as claimed
 from anabranch.study.variants import Reach
 
@@ -135,6 +135,14 @@ def test_the_interval_of_a_quotient_of_quotients_covers_it():
         effect = quotients(*sides, within=(0.5, 2)).findings[0].effect
         hits += effect.low <= 1 <= effect.high
     assert 368 <= hits <= 392
+
+
+@pytest.mark.parametrize(("count", "told"), [(5, True), (13, True), (14, False)])
+def test_equal_zeros_say_how_many_pairs_are_needed(count, told):
+    """0.8^13 is 0.055, and 0.8^14 is 0.044."""
+    claim = stated(test="equal", than=cell("than"), by={"still_s": 0.5}, within=None)
+    found = verdict(claim, runs({"of": [0.0] * count, "than": [0.0] * count}))
+    assert ("that are equal, and 14 are needed" in page.line(found.findings[0])) == told
 
 
 def test_two_sides_with_equal_settings_give_no_verdict():

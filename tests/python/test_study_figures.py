@@ -75,7 +75,7 @@ def test_every_figure_has_its_numbers_beside_it(results, tmp_path):
         call("study", "figures", results, "--out", tmp_path / place)
     first = tmp_path / "first"
     names = {"picture-discards", "buffer-underflows", "retransmissions", "retransmissions-by-flow"}
-    names |= {"discards-retransmissions", "throughput-delay"}
+    names |= {"discards-retransmissions", "throughput-delay", "throughput-by-flow", "recovery-time-s"}
     assert {file.name for file in first.iterdir()} == {
         f"{name}.{end}" for name in names for end in ("svg", "png", "csv")
     }
@@ -103,6 +103,19 @@ def test_every_figure_has_its_numbers_beside_it(results, tmp_path):
         ]
         assert len(own) == 2
         assert sum(own) == float(row["retransmissions"])
+    # The film is 5.244 Mb/s, and both paths together carry 7 Mb/s at most, less headers.
+    shares = read(first / "throughput-by-flow.csv")
+    assert [(row["series"], row["run"], row["path"]) for row in shares] == [
+        (row["series"], row["run"], row["path"]) for row in flows
+    ]
+    for row in table:
+        own = [
+            float(share["throughput_mbps"])
+            for share in shares
+            if (share["series"], share["run"]) == (row["series"], row["run"])
+        ]
+        assert 0 < own[0] < 5
+        assert 0 < own[1] < 2
     svg = (first / "discards-retransmissions.svg").read_text().lower()
     assert colours.CONTROLS["cubic"].lower() in svg
     assert colours.CONTROLS["reno"].lower() in svg
@@ -123,7 +136,10 @@ def test_each_path_has_its_colour_in_every_panel_of_flows(tmp_path):
     # A bar and a square of the legend have it: a is in both panels, b in one.
     assert [drawn[colour[path]] for path in "ab"] == [3, 2]
     # 95 % intervals of 0, 1, 2 and of 10, 11, 12: 1 and 11, by Student's t for three runs.
-    ends = {(row["series"], row["path"]): (row["low"], row["high"]) for row in study._of_flows(rows[3:])}
+    ends = {
+        (row["series"], row["path"]): (row["low"], row["high"])
+        for row in study._of_flows(rows[3:], "retransmissions")
+    }
     half = 4.302653 / 3**0.5
     assert ends["cubic", "a"] == pytest.approx((0, 1 + half), rel=1e-5)
     assert ends["cubic", "b"] == pytest.approx((11 - half, 11 + half), rel=1e-5)
@@ -160,6 +176,7 @@ def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
     call("study", "figures", results, "--out", tmp_path / "out2", "--first-trials")
     sequences = read(tmp_path / "out2" / "sequence-numbers-one.csv")
     windows = read(tmp_path / "out2" / "congestion-windows-one.csv")
+    delays = read(tmp_path / "out2" / "round-trip-times-one.csv")
     assert {row["series"] for row in sequences} == {"cubic", "reno"}
     for row in anabranch.load(results).filter(run=0).iter_rows(named=True):
         run = anabranch.Run.open(results, row["identity"])
@@ -182,6 +199,12 @@ def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
         for sample in run.rows("samples")[40:400:40]:
             place = str(round(sample["t_s"], 3)), str(sample["subflow"])
             assert seen[place] == sample["cwnd_segments"]
+            delay = [
+                float(point["srtt_ms"])
+                for point in delays
+                if (point["series"], point["t_s"], point["subflow"]) == (row["congestion"], *place)
+            ]
+            assert delay == [round(sample["srtt_ms"], 1)]
     assert not (tmp_path / "out2" / "resolution.svg").exists()
 
 

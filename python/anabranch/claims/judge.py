@@ -42,6 +42,8 @@ FEWEST = 3
 #: Without a spread no test is possible. p is then the probability that an outcome of this frequency did not
 #: occur.
 _RARE = 0.2
+#: The number of equal pairs from which such a p-value is below the level: 14.
+EQUAL = math.ceil(math.log(ALPHA) / math.log(1 - _RARE))
 
 
 class Evidence(Protocol):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.claims import around, inputs
-from anabranch.claims.judge import FEWEST, VERDICTS, Finding, Judged, counted
+from anabranch.claims.judge import EQUAL, FEWEST, VERDICTS, Finding, Judged, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,6 +152,8 @@ def line(finding: Finding) -> str:
     low = "?" if effect.low is None else f"{effect.low:.3g}"
     high = "?" if effect.high is None else f"{effect.high:.3g}"
     text = f"{finding.what}: {effect.value:.3g} [{low}, {high}], {effect.pairs} pairs"
+    if effect.low is not None and effect.low == effect.high and effect.pairs < EQUAL:
+        text += f" that are equal, and {EQUAL} are needed"
     return text if not effect.detectable else f"{text}, detectable {effect.detectable:.2g}"
 
 

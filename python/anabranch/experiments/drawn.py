@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The columns that distinguish the cells of figures.
 _CELL = ("row", "series", "control", "scheduler")
+#: Figures of each path: name and column. All connections of a path count together.
+BY_FLOW = {"retransmissions-by-flow": "retransmissions", "throughput-by-flow": "throughput_mbps"}
 #: The column with a cell's goodput with bulk data.
 CARRIED = "goodput_mbps"
 
@@ -58,15 +60,13 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
         else axes.picture(rows, [name], found, exact=store.made(results).exact)
         for name in shown
     }
-    flows = [
-        {**row, "path": path, "retransmissions": count}
-        for row in rows
-        for path, count in row["paths"].items()
-    ]
-    if flows:
-        flows = _trials(flows, ("retransmissions",), ("row", "series", "control", "scheduler", "path"))
-        numbers = _plain(flows, ("path", "retransmissions"))
-        made["retransmissions-by-flow"] = Picture(chart=study.flows(flows, dots=dots), data=numbers)
+    flows = [{**row, "path": path, **own} for row in rows for path, own in row["paths"].items()]
+    for name, metric in BY_FLOW.items():
+        known = [row for row in flows if row[metric] is not None]
+        if known:
+            known = _trials(known, (metric,), ("row", "series", "control", "scheduler", "path"))
+            numbers = _plain(known, ("path", metric))
+            made[name] = Picture(chart=study.flows(known, metric, dots=dots), data=numbers)
     for name, across, up, turned in study.CROSSES:
         own = cells([row for row in rows if None not in (row.get(across), row.get(up))], (across, up))
         if own:
@@ -207,11 +207,13 @@ def runs(results: Path) -> list[Row]:
     from anabranch.results.read import present_runs
 
     labels = [name for name in store.made(results).labels if name not in ("row", "varied", WORLD)]
-    paths: dict[tuple[str, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    paths: dict[tuple[str, int], dict[str, dict[str, int]]] = defaultdict(dict)
     delays: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
     for flow in present_runs(results, "subflows").iter_rows(named=True):
         key = (flow["cell"], flow["run"])
-        paths[key][flow["path"]] += flow["retransmissions"]
+        own = paths[key].setdefault(flow["path"], {"retransmissions": 0, "bytes": 0})
+        for name in own:
+            own[name] += flow[name]
         if flow["srtt_ms_mean"] is not None:
             delays[key].append((flow["bytes"], flow["srtt_ms_mean"]))
     frame = present_runs(results)
@@ -234,12 +236,21 @@ def runs(results: Path) -> list[Row]:
                     or short[row["congestion"]],
                     "control": short[row["congestion"]],
                     "scheduler": short[row["scheduler"]],
-                    "paths": dict(paths[key]),
+                    "paths": {path: _flow(own, row) for path, own in paths[key].items()},
                     "srtt_ms": _weighted(delays[key]),
                     "stalled_share": _stalled(row),
                 }
             )
     return rows
+
+
+def _flow(sums: Mapping[str, int], row: Row) -> Row:
+    """Return a path's retransmissions, and its throughput over the session."""
+    duration_s = row.get("duration_s")
+    return {
+        "retransmissions": sums["retransmissions"],
+        "throughput_mbps": sums["bytes"] * 8 / 1e6 / duration_s if duration_s else None,
+    }
 
 
 def _said(name: str, value: object) -> str:

@@ -24,6 +24,7 @@ _DRAWN = 600
 #: The titles of the figures, by name.
 _TITLES = {
     "retransmissions-by-flow": "Retransmissions by path",
+    "throughput-by-flow": "Throughput by path",
     "discards-retransmissions": "Discarded pictures against retransmissions",
     "throughput-delay": "Throughput against delay",
     "stall-quality": "Stalls against quality",

@@ -78,13 +78,22 @@ def changes(tables: Tables) -> list[Row]:
 
 def windows(tables: Tables, client: int) -> list[Row]:
     """Return each subflow's congestion window: `t_s`, `subflow`, `path`, `cwnd_segments`."""
-    series = _by_subflow(tables, client, "cwnd_segments")
+    return _means(tables, client, "cwnd_segments")
+
+
+def round_trips(tables: Tables, client: int) -> list[Row]:
+    """Return each subflow's smoothed round-trip time: `t_s`, `subflow`, `path`, `srtt_ms`."""
+    return _means(tables, client, "srtt_ms")
+
+
+def _means(tables: Tables, client: int, column: str) -> list[Row]:
+    """Return a column of each subflow, as means of its samples in each bin."""
     step = _step_s(tables, client, at_least=0.1)
-    result = []
-    for whose, points in series:
-        for time, values in _binned(points, step):
-            result.append({"t_s": time, **whose, "cwnd_segments": round(sum(values) / len(values), 1)})
-    return result
+    return [
+        {"t_s": time, **whose, column: round(sum(values) / len(values), 1)}
+        for whose, points in _by_subflow(tables, client, column)
+        for time, values in _binned(points, step)
+    ]
 
 
 def sequences(tables: Tables, client: int) -> list[Row]:

@@ -29,6 +29,7 @@ class Curve(NamedTuple):
 CURVES = (
     Curve("sequence-numbers", _data.sequences, "acked_mb", "sequence number, MB"),
     Curve("congestion-windows", _data.windows, "cwnd_segments", "cwnd, segments"),
+    Curve("round-trip-times", _data.round_trips, "srtt_ms", "smoothed RTT, ms"),
 )
 _WIDTH, _HEIGHT = 230, 140
 #: The width of a panel of bands, and the height of a band.

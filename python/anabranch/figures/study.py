@@ -21,6 +21,7 @@ Row = dict[str, Any]
 BARS = (
     "picture_discards",
     "buffer_underflows",
+    "recovery_time_s",
     "retransmissions",
     "throughput_mean_mbps",
     "resolution_mean",
@@ -159,13 +160,15 @@ def _around(values: Sequence[float], *, reverse: bool = False) -> alt.Scale:
 
 
 @look.unchecked
-def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
-    """Return each path's retransmissions as bars with 95 % intervals, in a panel for each row of the study.
+def flows(rows: Sequence[Row], metric: str = "retransmissions", *, dots: bool = True) -> alt.ConcatChart:
+    """Return a metric of each path as bars with 95 % intervals, in a panel for each row of the study.
 
     Parameters
     ----------
     rows
-        A row for each path of a run: the run's columns, with `path` and its `retransmissions`.
+        A row for each path of a run: the run's columns, with `path` and the path's metric.
+    metric
+        The column.
     dots
         Whether each trial is drawn.
     """
@@ -178,16 +181,16 @@ def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [row for row in rows if row["row"] == name]
         here = [path for path in paths if any(row["path"] == path for row in own)]
-        base = alt.Chart(look.values(_kept(own, ("series", "path", "retransmissions"))))
+        base = alt.Chart(look.values(_kept(own, ("series", "path", metric))))
         series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
         beside = alt.XOffset("path:N", sort=here)
         bar = base.mark_bar(opacity=0.75).encode(
             x=series,
             xOffset=beside,
             y=alt.Y(
-                "mean(retransmissions):Q",
-                title="retransmissions",
-                scale=_from_zero([row["retransmissions"] for row in own]),
+                f"mean({metric}):Q",
+                title=words.metric(metric),
+                scale=_from_zero([row[metric] for row in own]),
                 axis=alt.Axis(tickCount=5),
             ),
             color=alt.Color(
@@ -195,13 +198,13 @@ def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
             ),
         )
         interval = (
-            alt.Chart(look.values(_of_flows(own)))
+            alt.Chart(look.values(_of_flows(own, metric)))
             .mark_rule(color="#222222", strokeWidth=1.5)
             .encode(x=series, xOffset=beside, y=alt.Y("low:Q", title=""), y2="high:Q")
         )
         # The dots are light, because they are drawn on the interval.
         trials = base.mark_point(size=8, fill="white", stroke="#222222", strokeWidth=0.6).encode(
-            x=series, xOffset=beside, y=alt.Y("retransmissions:Q", title="")
+            x=series, xOffset=beside, y=alt.Y(f"{metric}:Q", title="")
         )
         chart = alt.layer(bar, interval, *([trials] if dots else [])).resolve_scale(xOffset="independent")
         step = _STEP if len(here) == 1 else _FLOW_STEP
@@ -210,11 +213,11 @@ def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
     return _page(panels, widest=widest)
 
 
-def _of_flows(rows: Sequence[Row]) -> list[Row]:
+def _of_flows(rows: Sequence[Row], metric: str) -> list[Row]:
     """Return the ends of the 95 % interval of each path of each series. A single run has no interval."""
     values: dict[tuple[str, str], list[float]] = {}
     for row in rows:
-        values.setdefault((row["series"], row["path"]), []).append(row["retransmissions"])
+        values.setdefault((row["series"], row["path"]), []).append(row[metric])
     found = []
     for (series, path), own in values.items():
         mean, half = fmean(own), half_width(own) or 0.0

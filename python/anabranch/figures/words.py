@@ -28,6 +28,7 @@ METRICS = {
     "bitrate_mean_mbps": "rate of the pictures, Mb/s",
     "top_share": "share of time at the top",
     "goodput_mbps": "goodput, Mb/s",
+    "throughput_mbps": "throughput, Mb/s",
     "srtt_ms": "mean smoothed RTT, ms",
     "stalled_share": "share of the session stalled, %",
     "cost": "cost of a session",
