@@ -1,6 +1,6 @@
 //! The entry points of a coverage-guided fuzzer: the parser, and one endpoint whose peer the input controls.
 //!
-//! Both panic if a rule is broken. The tests replay the stored corpora.
+//! They panic if a rule is broken. The tests replay the stored corpora.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -10,7 +10,7 @@ use crate::run::{Report, run};
 pub struct Shrunk {
     /// The reduced case.
     pub case: Case,
-    /// Its result.
+    /// The report of the reduced case.
     pub report: Report,
     /// The number of runs that the reduction took.
     pub runs: u32,

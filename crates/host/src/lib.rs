@@ -8,7 +8,7 @@
 //!
 //! 1. It calls [`Host::poll_transmit`] until there is no segment left, and sends each one.
 //! 2. It calls [`Host::needs_connection`]. If true, it opens a connection ([`Host::connect`])
-//!    between addresses that only the caller knows, and returns to step 1.
+//!    between addresses of its choice, and returns to step 1.
 //! 3. It queries the time of the next timer ([`Host::poll_timeout`]).
 //!
 //! The host determines the order in which it calls connections and applications. It acknowledges a segment

@@ -47,7 +47,7 @@ fn ends(path: usize, port: u16) -> (SocketAddr, SocketAddr) {
 struct Net {
     hosts: [Host; 2],
     paths: Vec<Path>,
-    /// The number of paths that the client knows: the first ones of `paths`.
+    /// The number of paths that the client may use: the first ones of `paths`.
     known: usize,
     /// Packets with their time of arrival and the index of the receiving host.
     wire: Vec<(Instant, usize, Transmit)>,

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use anabranch_units::RandomStream;
 
-/// A change of one byte of a payload. The link draws it but does not know the payload, so the caller
+/// A change of one byte of a payload. The link draws the change but does not have the payload, so the caller
 /// [applies](Self::apply) it.
 ///
 /// The lowest eight bits are the mask of inverted bits, which is not zero. The other bits determine the byte.

@@ -31,7 +31,7 @@ pub trait Queue: Send {
     fn clear(&mut self);
 }
 
-/// The properties of a packet that a queue knows.
+/// The properties of a packet that a queue may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The packet's number on this link.

@@ -152,7 +152,7 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
 ///
 /// With `application`, the plan's application runs, and the run ends when it is done. Without it, programs of
 /// the client run, and both ends are kernels or our endpoint relays to `origin`, an address in a namespace.
-/// Values in `connections` that only these programs know are then NaN.
+/// Values in `connections` that only these programs could report are then NaN.
 ///
 /// `interface` is called with a path and a change of the client kernel's interface on that path. `watch` is
 /// called with the state of the run before each `progress` and at the end: `t_s`, `bytes_read`, `paths` (a

@@ -78,7 +78,7 @@ const LEGACY: [(u64, f64); 8] = [
     (48, -66.0),
     (54, -65.0),
 ];
-/// The same for HT and VHT, MCS 0 to 9 (Tables 19-23 and 21-25).
+/// The same values for HT and VHT, MCS 0 to 9 (Tables 19-23 and 21-25).
 const HIGH: [(u64, f64); 10] = [
     (6, -82.0),
     (12, -79.0),

@@ -142,7 +142,7 @@ impl CoDelQueue {
             let delta = self.count - self.lastcount;
             self.count = 1;
             self.entered += 1;
-            // This is `now - drop_next < 16 * interval`, but `drop_next` may be in the future.
+            // The RFC has `now - drop_next < 16 * interval`, but `drop_next` may be in the future.
             if delta > 1 && now < self.drop_next + 16 * self.parameters.interval {
                 self.count = delta;
                 self.resumed += 1;
