@@ -111,7 +111,7 @@ fn sorted(told: &[Told]) -> Vec<Told> {
     told
 }
 
-/// Returns a configuration without a file of failures: a failing case becomes a named test.
+/// Returns a configuration that stores no failing cases. They are added as named tests instead.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..Default::default() }
 }
