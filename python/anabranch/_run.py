@@ -484,8 +484,7 @@ def simulated(
     progress
         Called with the simulated seconds, and the largest possible number of them.
     watched
-        A function that receives the plug-ins written in Python, and returns their replacements. It may change
-        the plan.
+        Receives the plug-ins written in Python, and returns those to use. It may change the plan.
     """
     from anabranch.scenario import plan as plans
 

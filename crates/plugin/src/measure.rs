@@ -9,7 +9,7 @@ pub struct Measure {
     pub unit: Unit,
     /// The default value.
     pub default: u64,
-    /// The smallest and the largest value, below 2^53.
+    /// The smallest and the largest permitted value. Both are below 2^53.
     pub range: (u64, u64),
     /// The meaning in a few words.
     pub meaning: &'static str,

@@ -3,7 +3,7 @@
 //! `decisions --names` prints every scheduler once, and some compositions. `decisions NAME COUNT` calls one
 //! scheduler COUNT times for new data, and prints the number of sends. The nearer subflow of the views has
 //! room, is full, or repairs a loss. The farther one has room. `decisions nothing COUNT` runs only the loop.
-//! The difference between two runs is the cost of a decision, which the caller measures.
+//! The caller measures both runs. Their difference is the cost of a decision.
 
 use std::hint::black_box;
 

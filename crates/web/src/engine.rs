@@ -1,4 +1,4 @@
-//! A run of a plan, and its tables as buffers of numbers.
+//! Runs a plan, and returns the tables of its trace as buffers of numbers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

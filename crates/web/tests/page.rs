@@ -1,4 +1,4 @@
-//! Tests with a page that is written in Rust.
+//! Tests of the module's interface, called as the page calls it, but from Rust.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

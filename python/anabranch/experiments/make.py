@@ -120,8 +120,7 @@ def run_study(
     name
         A study's name (`anabranch study list`), or its folder.
     trials, worlds
-        The runs of each cell (one without random draws), and the drawn worlds of each row. None takes the
-        study's own numbers.
+        The runs of each cell, and the drawn worlds of each row. None takes the study's own numbers.
     quick
         A quick test with few trials and short sessions.
     vary

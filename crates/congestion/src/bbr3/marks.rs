@@ -1,5 +1,5 @@
-//! The response to ECN marks on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`). The marked share
-//! of the data bounds the flight, ends Startup and ends a probe.
+//! The response to ECN marks on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`). The share
+//! of marked data limits the data in flight. A large share also ends Startup, and ends a probe for bandwidth.
 //!
 //! The draft does not describe this. Constants and rules are Linux's, with its fixed-point unit of 1/256.
 

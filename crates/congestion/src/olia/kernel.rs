@@ -1,8 +1,9 @@
 //! OLIA as `mptcp_olia.c` of the out-of-tree kernel computes it.
 //!
-//! The growth counter is in units of 2^-10 segments. It is rounded down at every acknowledgement, and restarts with
-//! each whole segment. The best paths have the largest product of the bytes between losses and the square of an RTT.
-//! The product has 64 bits: at 110 ms it overflows with 24 MB between losses.
+//! The growth counter is in units of 2^-10 segments. Its increments are rounded down at every acknowledgement.
+//! When it reaches a whole segment, the window grows and the counter returns to 0. The best paths have the
+//! largest product of the bytes between losses and the square of an RTT. The product has 64 bits: at 110 ms it
+//! overflows with 24 MB between losses.
 
 use anabranch_plugin::Parameters;
 

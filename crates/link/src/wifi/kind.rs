@@ -1,4 +1,4 @@
-//! 802.11 in the table of models, and the checks that involve several of its parameters.
+//! The entry of the 802.11 model in the table of link models, and checks across its parameters.
 
 use anabranch_plugin::Unit;
 

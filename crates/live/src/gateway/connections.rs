@@ -1,4 +1,4 @@
-//! Handles connections: the client's handshake, the socket to the origin, relaying, and the end.
+//! Handles client connections: the handshake, the socket to the origin, relaying of data, and closing.
 
 use anabranch_host::Stream;
 use anabranch_mptcp::{Connection, ConnectionHandle, Event};

@@ -95,7 +95,7 @@ impl SyntheticLadder {
         PRINTED.iter().map(|printed| printed.name)
     }
 
-    /// Returns the ladder of this name with all other values as printed.
+    /// Returns the ladder with this name, with the chunk length and the duration that its paper states.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), duration_ns: None, chunk_ns: None }
     }

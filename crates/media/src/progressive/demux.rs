@@ -1,4 +1,4 @@
-//! The demuxer: the steps in which it reads the film's packets, and the clock after each step.
+//! The demuxer reads the film's packets in steps, and sets the player's clock after each step.
 //!
 //! - MP4 (`mp4.c`, `DemuxMoov`): steps of 250 ms. A step reads in file order until every track is
 //!   past the step's end, and always whole runs of one track. Then the clock advances to that end.

@@ -186,7 +186,7 @@ impl Listeners {
         named.or_else(|| self.by_address.get(&SocketAddr::new(any, address.port()))).copied()
     }
 
-    /// Returns the configuration of a listener and its wait for the final ACK.
+    /// Returns the configuration of a listener, and how long it waits for a handshake's final ACK.
     pub(super) fn patience(&self, number: u32) -> Option<(&Config, Duration)> {
         let known = self.by_number.get(&number)?;
         Some((&*known.config, known.listen.half_open.min(ListenConfig::HALF_OPEN_MAX)))

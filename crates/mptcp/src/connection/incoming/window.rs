@@ -329,7 +329,7 @@ impl Incoming {
             self.follow_buffer(session, subflows, index);
         }
         if session.stack().shared.acknowledges_by_read && !segment.payload.is_empty() {
-            // A subflow without new data for the connection does not check for unread data.
+            // A segment without new data for the connection is acknowledged as if unread data were left.
             let silent = session.is_multipath() && !news;
             let unread = silent || self.stream.unread() > 0;
             let space = self.space(session, subflows);

@@ -137,7 +137,7 @@ impl Outgoing {
         self.arm_retransmission(now, session, subflows);
     }
 
-    /// Computes the timeout if the last retransmission postponed that.
+    /// Computes the retransmission interval if the last retransmission left that to this call.
     #[inline]
     pub(in crate::connection) fn finish_turn(&mut self, now: Instant, subflows: &Subflows) {
         if std::mem::take(&mut self.retransmission.schedules_behind) {
