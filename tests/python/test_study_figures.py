@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import anabranch
 from anabranch import plugins
 from anabranch.cli._app import app
-from anabranch.figures import colours, study
+from anabranch.figures import colours, first_trials, study
 from anabranch.figures.picture import Picture
 from anabranch.study import study as studies
 
@@ -143,6 +143,18 @@ def test_each_path_has_its_colour_in_every_panel_of_flows(tmp_path):
     half = 4.302653 / 3**0.5
     assert ends["cubic", "a"] == pytest.approx((0, 1 + half), rel=1e-5)
     assert ends["cubic", "b"] == pytest.approx((11 - half, 11 + half), rel=1e-5)
+
+
+def test_a_panel_that_another_one_would_flatten_has_its_own_axis():
+    """A window of 3,400 segments hides one of 40, but not one of 1,000."""
+    rows = [
+        {"series": name, "t_s": t, "subflow": 0, "path": "a", "cwnd_segments": top * t / 10}
+        for name, top in (("compound", 3400.0), ("bbr", 1000.0), ("cubic", 40.0))
+        for t in range(11)
+    ]
+    chart = first_trials.curves(rows, "cwnd_segments", "cwnd").to_dict()
+    found = {panel["title"]: panel["encoding"]["y"]["scale"]["domain"][1] for panel in chart["concat"]}
+    assert found == {"compound": 3400, "bbr": 3400, "cubic (own vertical axis)": 40}
 
 
 def test_cells_of_one_control_and_scheduler_have_marks_of_their_own():

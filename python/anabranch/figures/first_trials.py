@@ -32,6 +32,8 @@ CURVES = (
     Curve("round-trip-times", _data.round_trips, "srtt_ms", "smoothed RTT, ms"),
 )
 _WIDTH, _HEIGHT = 230, 140
+#: A panel is flat if another one of its row is more than this number of times as high.
+_FLAT = 8
 #: The width of a panel of bands, and the height of a band.
 _LONG, _BAND = 520, 18
 _STILL = "stands still"
@@ -44,7 +46,8 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
     ----------
     rows
         Points: `series` (the name of the cell), `t_s`, `subflow`, `path` and the column. All of one row of
-        the study, so that panels have the same axes.
+        the study, so that panels have the same axes. A panel that would be flat has a vertical axis of its
+        own, and its title says so.
     column, title
         The column to draw, and the axis' title.
     """
@@ -56,7 +59,11 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
     longest = max((row["t_s"] for row in rows), default=0.0) or 1.0
     panels = []
     for name in dict.fromkeys(row["series"] for row in rows):
-        points = _thinned([row for row in rows if row["series"] == name], column, _HEIGHT / tallest)
+        own = [row for row in rows if row["series"] == name]
+        top = max((row[column] for row in own), default=0.0) or 1.0
+        is_flat = top * _FLAT < tallest
+        height = top if is_flat else tallest
+        points = _thinned(own, column, _HEIGHT / height)
         chart = (
             alt.Chart(look.values(points))
             # With a mitred join, a peak would be drawn above its point, or below zero.
@@ -66,7 +73,7 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
                 y=alt.Y(
                     f"{column}:Q",
                     title=title,
-                    scale=alt.Scale(domain=[0, tallest], nice=True),
+                    scale=alt.Scale(domain=[0, height], nice=True),
                     axis=alt.Axis(tickCount=5),
                 ),
                 color=alt.Color(
@@ -77,7 +84,8 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
                 detail="subflow:N",
             )
         )
-        panels.append(chart.properties(title=name, width=_WIDTH, height=_HEIGHT))
+        title_of = f"{name} (own vertical axis)" if is_flat else name
+        panels.append(chart.properties(title=title_of, width=_WIDTH, height=_HEIGHT))
     page: alt.ConcatChart = alt.concat(*panels, columns=4)
     return look.dressed(page, labels=9)
 
