@@ -220,7 +220,8 @@ impl Stream {
         self.last_ns = self.last_ns.max(now);
     }
 
-    /// Returns the slice of a time. A segment that is older than the last slice counts in that.
+    /// Returns the slice of a time. A segment that is older than the latest slice is counted in the
+    /// latest slice.
     fn slice(&mut self, now: i64) -> &mut Slice {
         let number = now / SLICE_NS;
         let last = self.slices.last().copied();

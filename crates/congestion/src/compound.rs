@@ -327,8 +327,8 @@ mod tests {
         }
     }
 
-    /// Half of the total remains, `win (1 - beta) - cwnd / 2` of it delay window; two segments at least
-    /// where the delay window is less than that.
+    /// A loss halves the total window. The delay window becomes `win (1 - beta) - cwnd / 2`, but at
+    /// least two segments.
     #[test]
     fn a_loss_cuts_both_windows() {
         for (loss, delay, left) in [

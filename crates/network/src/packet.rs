@@ -63,7 +63,7 @@ pub trait Packet: Clone + 'static {
     /// Returns the packet's bytes on the wire, IP header included.
     fn size(&self) -> u64;
 
-    /// Returns the properties of the packet that queues use.
+    /// Returns the properties that queues read.
     fn label(&self) -> Label;
 
     /// Sets the ECN field to CE (RFC 3168).

@@ -57,7 +57,7 @@ pub struct Plan {
     pub ladder: Option<LadderPlan>,
     /// The configuration of the endpoints.
     pub transport: TransportPlan,
-    /// The properties of hosts beyond the protocol.
+    /// The properties of hosts that are not part of the protocol.
     #[serde(default)]
     pub host: HostPlan,
     /// The one-way links.
@@ -307,7 +307,7 @@ const fn yes() -> bool {
     true
 }
 
-/// The properties of a host beyond the protocol; see [`HostModel`] and
+/// The properties of a host that are not part of the protocol; see [`HostModel`] and
 /// [`Config`](anabranch_mptcp::Config).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]

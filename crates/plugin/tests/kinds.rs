@@ -108,7 +108,7 @@ fn a_table_lists_its_names_and_their_parameters() {
     assert_eq!(any.faults(&PluginChoice::named("idel"), &Registry::TABLES), error.faults);
 }
 
-/// A lookup with one additional name. The flag makes it report a failure.
+/// A lookup that knows one name more than the table. The flag makes it report a failure.
 #[derive(Debug)]
 struct Elsewhere(bool);
 

@@ -5,7 +5,8 @@
 //! The paper's period is the least common multiple of the round trips. This one is the longest round trip, in
 //! which each subflow has as many whole rounds as fit, at most 32. A new plan is made only when all data of
 //! the old one is sent, for which DAPS is criticised. If a subflow is added or removed, or if data is sent
-//! again, the planned data is first sent in order on the subflow with the smallest srtt.
+//! again, the plan is invalid. The data that it covered is then sent in order on the subflow with the smallest
+//! srtt, before a new plan is made.
 
 use std::collections::VecDeque;
 

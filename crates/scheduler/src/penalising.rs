@@ -28,7 +28,8 @@ const MUCH_SLOWER: u64 = 4;
 pub struct Penalising {
     name: &'static str,
     base: Box<dyn PathScheduler>,
-    /// Whether the burst is the free window, at most half of the window, instead of the base's burst.
+    /// Whether a burst is as long as the free window, but at most half the window. Otherwise the base
+    /// scheduler decides its length.
     by_window: bool,
     /// Whether the head of line is reinjected on a faster subflow.
     retransmits: bool,

@@ -33,7 +33,7 @@ pub struct RtxAware {
     hold: f64,
     /// The time at which each subflow was last in such a state; empty without a hold.
     seen: Vec<Option<Instant>>,
-    /// The views that the base receives. The vector is kept to reuse its memory.
+    /// The subflows that are passed to the base scheduler. The vector is kept to reuse its memory.
     calm: Vec<SubflowView>,
 }
 

@@ -24,7 +24,8 @@ struct Sent {
 /// The segments in flight of one subflow.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    /// Which of the connection's subflows it is of: the place may be given to another one.
+    /// The number of the subflow in its connection. It detects that a later subflow has taken the
+    /// same index.
     ordinal: u32,
     /// Number of the first entry; numbers never repeat.
     base: u32,

@@ -95,7 +95,7 @@ pub(super) fn subflow() -> (Tcp, Recorder) {
     (subflow, recorder)
 }
 
-/// Sends a segment of `length` bytes next.
+/// Sends the next `length` bytes as one segment.
 pub(super) fn send(subflow: &mut Tcp, now: Instant, length: u64) {
     subflow.sending.send_zeros(now, length);
 }

@@ -121,8 +121,8 @@ impl Words {
     }
 }
 
-/// The number of last rows that are searched for an equal word. Two are enough for the states of two
-/// subflows.
+/// The search for an equal word covers this many of the latest rows. Two are enough for the states
+/// of two subflows.
 const RECENT: usize = 2;
 
 impl std::fmt::Debug for Words {

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn both_zeros_verify() {
-        // The data makes the sum ffff. The checksum is 0, and ffff is equivalent.
+        // The data is chosen so that the sum is ffff. The checksum is 0, and ffff is equivalent.
         let data = [0xff, 0xfd];
         assert_eq!(dss_checksum(DataSeq(0), 0, 2, [data.as_slice()]), 0);
         assert!(verify_dss_checksum(DataSeq(0), 0, 2, [data.as_slice()], 0));

@@ -120,7 +120,7 @@ fn len_without_sack(segment: &Segment) -> usize {
     len
 }
 
-/// Returns the length of the SYN options, and of MPTCP options other than the DSS.
+/// Returns the total length of the SYN options and of the MPTCP options without the DSS.
 #[cold]
 fn rare_lens(segment: &Segment) -> usize {
     let mut len = segment.mptcp.iter().map(|option| padded(mptcp_len(option))).sum();

@@ -407,7 +407,7 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
     }
     assert_eq!(flow.now.since(since), Duration::from_millis(210), "the first past 200 ms");
     assert!(flow.window.cwnd >= before, "{} and not {before}", flow.window.cwnd);
-    // The data in flight at its end still belongs to the visit.
+    // Data that is in flight when ProbeRTT ends still counts as sent in ProbeRTT.
     assert!(flow.bbr.marks_application_limited());
     flow.hear(said);
     assert!(!flow.bbr.marks_application_limited());
@@ -435,7 +435,8 @@ fn a_recovery_conserves_packets_for_a_round_and_gives_the_window_back() {
     flow.hear(Said { in_flight: 80, newly_lost: 0, ..within });
     assert_eq!(flow.window.cwnd, 82);
     assert!((flow.gain(1000.0) - pace).abs() < 1e-3 || pace > 1.2, "losses do not slow it down");
-    // A round later it grows again, by the acknowledged segments, and losses still count.
+    // A round later, the window grows by the acknowledged segments again, and losses reduce it
+    // again.
     flow.hear(Said { in_flight: 80, ..FULL });
     assert_eq!(flow.window.cwnd, 84);
     flow.hear(Said { in_flight: 80, newly_lost: 10, ..within });

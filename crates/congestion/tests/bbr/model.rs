@@ -44,8 +44,8 @@ fn the_best_rate_is_remembered_for_ten_rounds() {
     assert!((2.0..2.2).contains(&believed(&mut flow)), "but a faster one");
 }
 
-/// `bbr_update_ack_aggregation`: forty at once and forty a millisecond later, of which one is explained. A sample
-/// without an interval is ignored.
+/// `bbr_update_ack_aggregation`: forty segments are acknowledged together, and forty a millisecond later. The
+/// bandwidth accounts for one of these. A sample without an interval is ignored.
 #[test]
 fn aggregation_adds_up_over_an_epoch_and_needs_a_valid_sample() {
     for (interval, extra) in [(RTT, 79.0_f64), (Duration::ZERO, 0.0)] {

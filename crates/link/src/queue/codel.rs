@@ -128,7 +128,7 @@ pub(super) enum Step {
     Fresh,
     /// After the drop that begins a series.
     Entering,
-    /// After a further drop of a series.
+    /// After the second or a later drop of a series.
     InRow,
 }
 

@@ -22,8 +22,8 @@ pub(super) struct Lane<P> {
     /// The queue of packets that the radio has not taken.
     entrance: Entrance<P>,
     radio: Radio,
-    /// The packets that the radio has taken and not delivered, in order. The first one was not received yet. If any
-    /// packet waits, this holds at least one.
+    /// The packets that the radio has taken and not delivered, in order. The first one was not received yet. If
+    /// any packet waits in the queue, this list is not empty.
     taken: VecDeque<Frame<P>>,
     /// The number of packets in `taken` that were received or given up. The receiver holds back the received ones.
     settled: usize,
@@ -38,7 +38,8 @@ pub(super) struct Lane<P> {
     /// Bit masks over the indexes of `taken`: the frames on the air, and those of them that are received.
     on_air: u64,
     heard: u64,
-    /// Whether the lane is sending. An outage may have discarded all its packets since.
+    /// Whether the lane is sending. All packets of the transmission may have been discarded by an
+    /// outage that began after it.
     transmitting: bool,
 }
 

@@ -116,7 +116,7 @@ mod tests {
         let mut agenda = Agenda::new(at(0));
         agenda.note_count(at(10), false);
         assert!(agenda.take_look(at(30)) && !agenda.take_look(at(31)));
-        // The count is due at 110 ms and the look at 130 ms.
+        // The next count is due at 110 ms, and the next check at 130 ms.
         assert_eq!(agenda.wake(at(40), None), at(110));
         assert_eq!(agenda.wake(at(40), Some(at(99))), at(99));
         assert_eq!(agenda.wake(at(40), Some(at(111))), at(110));

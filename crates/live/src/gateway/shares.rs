@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn only_connections_above_their_share_are_paused() {
         // All numbers are in half MiB. 7/16 of 1,600 is 700. One of the three sources needs 40, so the others get (700
-        // - 40) / 2 = 330 each. The first source has two connections: 165 each.
+        // - 40) / 2 = 330 each. The first source has two connections, which get 165 each.
         const HALF: u64 = 1 << 19;
         let mut shares = Shares::new(1600 * HALF);
         let counted = shares.count(

@@ -160,7 +160,7 @@ fn a_reset_before_the_end_was_read_is_reported_after_the_end() {
     let (mut socket, mut peer, mut poller) = over_tcp();
     peer.write_all(b"answer").unwrap();
     drop(peer);
-    // The socket is not read while the reset arrives, as if its client had no room.
+    // The socket is not read while the reset arrives, because the client's buffer has no space.
     socket.set_room(0);
     socket.write(NOW, Bytes::from_static(b"too late")).unwrap();
     let clock = Clock::start();

@@ -16,8 +16,8 @@ pub struct AdaptiveConfig {
     pub resume_buffer_ns: Option<u64>,
     /// The maximum buffer: at this amount of unshown film, no more chunks are requested.
     pub max_buffer_ns: Option<u64>,
-    /// The maximum buffer in bytes. The larger of both limits applies, but the bytes count for at
-    /// most ten minutes.
+    /// The maximum buffer in bytes. The larger of the two limits applies. The limit in bytes
+    /// permits at most ten minutes.
     pub max_buffer_bytes: Option<u64>,
     /// The part of an incomplete chunk that can be shown.
     pub append: Option<Append>,

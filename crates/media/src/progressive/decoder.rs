@@ -34,7 +34,7 @@ pub(super) enum Entry {
 
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
-    /// The number of pictures that stay in the decoder before one leaves it.
+    /// The decoder's delay: it returns a picture when it holds more than this number of pictures.
     hold: usize,
     /// The largest lateness at the output that does not count as late.
     threshold: Duration,

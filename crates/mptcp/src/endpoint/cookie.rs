@@ -28,9 +28,9 @@ const SIZES: [[u16; 4]; 2] = [[536, 1300, 1440, 1460], [1220, 1420, 1440, 8940]]
 
 /// The number of timestamp bits that encode options.
 const STAMP_BITS: u32 = 6;
-/// The timestamp bits of the window scale. All ones if the peer sent no window scale.
+/// The timestamp bits that hold the window scale. All ones if the peer sent no window scale.
 const SCALE: u32 = 0xf;
-/// The timestamp bit of SACK.
+/// The timestamp bit that is set if SACK is permitted.
 const SACK: u32 = 1 << 4;
 /// The timestamp bit of ECN (`TS_OPT_ECN`).
 const ECN: u32 = 1 << 5;

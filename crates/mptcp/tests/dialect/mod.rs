@@ -518,7 +518,8 @@ impl Script {
         self.rest()
     }
 
-    /// Removes our unchecked segments and returns them as lines.
+    /// Returns the segments that we sent and that no assertion has consumed, as lines, and forgets
+    /// them.
     pub(crate) fn rest(&mut self) -> Vec<(u64, usize, String)> {
         let said: Vec<_> = self.said.drain(..).collect();
         said.iter()

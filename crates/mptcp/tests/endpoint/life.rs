@@ -98,8 +98,8 @@ fn timers_of_all_connections_fire_in_their_order() {
 #[test]
 fn sequence_numbers_and_timestamps_of_later_connections_are_later() {
     // RFC 6528: between the same addresses and ports they follow the clock, 64 ns per number as in Linux. RFC
-    // 7323 section 5.4 with secure_tcp_ts_off: two hosts have one timestamp offset, so TIME-WAIT receives
-    // increasing timestamps.
+    // 7323 section 5.4 with secure_tcp_ts_off: all connections between two hosts share one timestamp offset, so
+    // TIME-WAIT receives increasing timestamps.
     let answers = |seed: u64, ms: u64, port: u16| {
         let mut host = Host::seeded(plain(), seed);
         host.run_to(at(ms));

@@ -53,7 +53,7 @@ fn three_duplicates_are_acknowledged_at_once_and_those_behind_them_together() {
     assert_eq!(told(&mut s, 2000), at_once);
     // The delay is a millisecond and a tenth, because a twentieth of the RTT is longer.
     assert_eq!(told(&mut s, 2010), [(2001, vec![(1, 7)])]);
-    // No more acknowledgements are sent at once until `rcv_nxt` changes.
+    // From here on, acknowledgements are delayed until `rcv_nxt` changes.
     arrive(&mut s, 2020, &[7]);
     assert_eq!(told(&mut s, 2020), []);
     assert_eq!(told(&mut s, 2030), [(2021, vec![(1, 8)])]);

@@ -38,7 +38,8 @@ fn a_segment_leaves_room_for_the_longer_header() {
     s.make_v6(0);
     s.peer(0, "S");
     let answer = s.us(0, "S. 0:0 ack=1");
-    // tcp_select_initial_window: 65,535 bytes in whole segments are 45 of 1440; over IPv4, 44 of 1460.
+    // tcp_select_initial_window: 65,535 bytes hold 45 whole segments of 1440 bytes; over IPv4, 44 of
+    // 1460.
     assert_eq!((answer.mss, answer.window), (Some(1440), 64_800));
     s.peer(50, ".");
     s.write(60, 5000);

@@ -82,8 +82,8 @@ fn checksums_are_used_when_either_side_asks() {
 
 #[test]
 fn an_option_the_server_does_not_understand_means_plain_tcp() {
-    // This includes an option with keys, which belongs on later segments ("strict size checking"), and one on
-    // a SYN with MP_JOIN (`subflow_check_req`).
+    // MP_CAPABLE with keys is refused on a SYN, because keys belong on later segments ("strict size checking").
+    // MP_CAPABLE beside MP_JOIN is refused too (`subflow_check_req`).
     let forms = ["mpc-key", "mpc-keys", "mpc-data", "mpc-data csum", "mpc join"];
     for option in ["", "mpc v0", "mpc B", "mpc noH"].into_iter().chain(forms) {
         let mut s = Script::server(config());

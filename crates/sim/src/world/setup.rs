@@ -24,10 +24,10 @@ const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 /// more of them.
 const WHEEL_TICKS: u64 = 512;
 
-/// Where in the ticks of the hosts' clocks the world begins: nothing that happens in it knows of them.
+/// Returns the time at which the simulation starts, relative to the ticks of the hosts' clocks.
 ///
-/// Timers fire on ticks (jiffies), long ones on multiples of them, and timestamps count milliseconds, so that a run
-/// depends on it; a measured kernel's runs begin anywhere, too.
+/// The start time influences a run: timers fire on ticks (jiffies), long timers on multiples of ticks, and
+/// timestamps count milliseconds. The runs that were measured on a kernel also start at arbitrary times.
 fn begin(plan: &Plan, seed: Seed) -> Instant {
     if let Some(phase) = plan.host.clock_phase_ns {
         return Instant::from_nanos(phase);

@@ -1,6 +1,6 @@
 //! Random worlds from a seed: short transfers under every condition that a plan can describe.
 //!
-//! Equal seeds give equal plans on every platform. A change of this file changes every digest of the lock.
+//! Equal seeds give equal plans on every platform. A change in this file changes all stored digests.
 
 use std::fmt::Write;
 

@@ -75,7 +75,7 @@ fn a_full_segment_opens_the_window_by_two() {
     assert!(receiver.grow(alone(1000), false, 0, 1000));
     assert_eq!(receiver.slow_start, 65_536);
     assert!(!receiver.grow(alone(1000), false, 0, 1000) && receiver.slow_start == 65_536);
-    // Out-of-order data uses window: half of its memory.
+    // Out-of-order data reduces the window by half of its memory.
     receiver.slow_start = 63_000;
     assert!(receiver.grow(alone(1000), false, 2000, 1000));
     assert_eq!(receiver.slow_start, 64_536);

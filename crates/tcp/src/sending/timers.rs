@@ -41,8 +41,8 @@ fn retries(config: &TcpConfig) -> u16 {
 }
 
 /// Returns the number of retries to add if the longest timeout is `longest`. All retries together then last
-/// as long as with the kernel's longest timeout. `time` returns the duration of the usual retries for a
-/// longest timeout.
+/// as long as with the kernel's longest timeout. `time` returns how long the usual number of retries
+/// lasts for a given longest timeout.
 pub(crate) fn missing_retries(longest: Duration, time: impl Fn(Duration) -> Duration) -> u32 {
     let missing = time(RTO_MAX_DEFAULT).saturating_sub(time(longest));
     missing.as_nanos().div_ceil(longest.as_nanos()) as u32

@@ -139,7 +139,7 @@ fn the_other_zero_is_a_good_checksum() {
 
 #[test]
 fn invalid_packets_give_a_specific_error() {
-    // Sets a byte of the IPv4 header's third to fifth word and corrects the checksum.
+    // Changes one byte within words 3 to 5 of the IPv4 header, and corrects the checksum.
     let changed = |at: usize, value: u8| {
         let mut bytes = V4_SYN;
         let word = |bytes: &[u8]| u16::from_be_bytes([bytes[at & !1], bytes[at | 1]]);

@@ -106,7 +106,7 @@ fn bytes_in_all_buffers_of_a_connection_are_held() {
     let mut origin = Socket::accepted(ours, BEGIN);
     rustix::io::write(&peer, &[0; 1000]).expect("it has room");
     origin.handle_ready(BEGIN, true, false);
-    // The socket reads all 1,000 bytes, and 300 of them are taken from it.
+    // The socket reads all 1,000 bytes from the kernel, and returns 300 of them.
     assert_eq!(origin.read(BEGIN, 300).expect("bytes").len(), 300);
     served.origin = Some(origin);
     // The endpoint's buffers hold 5 bytes from the client and 7 from the origin.

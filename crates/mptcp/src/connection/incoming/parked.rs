@@ -106,8 +106,8 @@ impl Incoming {
         self.budget.buffer().memory().max(subflows[index].tcp.receive().buffer().memory())
     }
 
-    /// Delivers a subflow's parked data until the used memory exceeds `limit`. Returns whether data became
-    /// readable.
+    /// Delivers a subflow's parked data, and stops when the used memory exceeds `limit`. Returns whether data
+    /// became readable.
     #[cold]
     pub(super) fn take_parked(
         &mut self,

@@ -92,8 +92,8 @@ impl Outgoing {
         }
     }
 
-    /// Updates the sizes of the subflows' send buffers that the connection uses, which may free space
-    /// (`__mptcp_sync_sndbuf`). Linux also does this after a write (`mptcp_release_cb`).
+    /// Updates the connection's copies of the sizes of its subflows' send buffers, which may free
+    /// space (`__mptcp_sync_sndbuf`). Linux also does this after a write (`mptcp_release_cb`).
     #[inline]
     pub(super) fn tell_buffers(&mut self, session: &mut Session, subflows: &mut Subflows) {
         if std::mem::take(&mut self.delegation.grew) {

@@ -16,7 +16,8 @@ pub(super) struct Wakes {
 }
 
 impl Wakes {
-    /// Grows the tree to hold `records` records. Leaves without a record are never due.
+    /// Grows the tree to hold `records` records. A leaf of the tree without a record has a due time
+    /// in the infinite future.
     pub(super) fn make_room(&mut self, records: usize, due: impl Fn(u32) -> Instant) {
         let leaves = self.winners.len();
         if records > leaves {

@@ -238,8 +238,8 @@ impl Flight {
         self.bytes_acked += delivered.bytes;
     }
 
-    /// Returns whether exactly one segment was acknowledged, and it was smaller than a full one. Nothing else
-    /// may have been delivered since it was sent, and no duplicate be reported.
+    /// Returns whether exactly one segment was acknowledged, and it was smaller than a full one. No other data
+    /// may have been delivered since it was sent, and the ACK must report no duplicate.
     #[inline]
     fn is_lone_runt(&self, ack: &Acknowledged<'_>, delivered: &Delivered) -> bool {
         let alone = self.rate.prior_delivered() + 1 == self.rate.delivered();
