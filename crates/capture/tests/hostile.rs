@@ -36,7 +36,7 @@ proptest! {
             let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0];
             let (from, to) = if *up { (1, 2) } else { (2, 1) };
             packet.extend([10, 0, 0, from, 10, 0, 0, to, 0, from, 0, to]);
-            // Small numbers, so that segments overlap, and any.
+            // Sequence numbers are small, so that segments overlap, or arbitrary.
             let mut numbers = *numbers;
             if *magnitude > 0 {
                 numbers[..2].fill(0);

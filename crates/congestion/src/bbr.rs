@@ -2,8 +2,9 @@
 //! and minimum RTT sets pacing rate and window; loss does not cut them.
 //!
 //! ECN-Echo does not make the window smaller, as in Linux. The policer model (`lt_bw`) is implemented. A second form
-//! imitates Linux 4.14. Its rate counts IP headers and has no margin, it has no allowance for aggregation, and it
-//! counts the flight now, not at the departure of the next segment.
+//! imitates Linux 4.14. In this form, the pacing rate includes IP headers and has no margin of 1 %, and the
+//! window has no allowance for aggregation. The data in flight is the present one, not that at the departure of
+//! the next segment.
 
 pub(super) mod aggregation;
 pub(super) mod filter;

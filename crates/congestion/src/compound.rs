@@ -76,7 +76,8 @@ pub struct Compound {
     prior: (u32, f64),
     base_rtt: Option<Duration>,
     round: Option<Round>,
-    /// The backlog of the loss window alone at the end of the last round, segments.
+    /// The backlog, in segments, that the loss window without the delay window would have caused in
+    /// the last round.
     reno_backlog: Option<f64>,
 }
 

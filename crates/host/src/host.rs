@@ -61,7 +61,7 @@ pub struct Host {
     others: Vec<Option<ConnectionHandle>>,
     /// The lanes in which a client needs a connection.
     wanted: Vec<usize>,
-    /// The races for a client's connections; `None` if the client opens its connections without races.
+    /// The attempts to open each connection over several paths (RFC 8305); `None` if only one path is tried.
     races: Option<Box<Races>>,
     fault: Option<WrongBytes>,
 }

@@ -175,7 +175,8 @@ impl<P> Entrance<P> {
         self.inside.drain(..).flatten().collect()
     }
 
-    /// Returns the draws of a packet that enters. The loss is drawn only if there is a loss model.
+    /// Draws the random numbers of a packet that enters the link. The loss is drawn only if there
+    /// is a loss model.
     #[inline]
     pub(crate) fn draw(&mut self) -> Drawn {
         let luck = if self.loss.is_some() { self.luck.next_u64() } else { 0 };

@@ -34,12 +34,13 @@ pub(crate) trait Device: Send + 'static {
     fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64>;
 }
 
-/// The reason why every packet takes a separate system call, if it does. Clones share their state.
+/// The error because of which each packet is written by a separate system call, if any. Clones
+/// share their state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Obstacle(Arc<AtomicI32>);
 
 impl Obstacle {
-    /// Returns the kernel's error; `None` while one call writes many packets.
+    /// Returns this error; `None` while batches of packets are written by one call.
     pub(crate) fn get(&self) -> Option<Errno> {
         let number = Some(self.0.load(Ordering::Relaxed)).filter(|number| *number != 0);
         number.map(Errno::from_raw_os_error)

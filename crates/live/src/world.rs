@@ -283,7 +283,8 @@ impl World<'_> {
         }
     }
 
-    /// Changes a kernel's interface on a path, or notifies our endpoint of a change.
+    /// Takes a path's network interface up or down if the host is a kernel; otherwise notifies our
+    /// endpoint.
     fn change_interface(
         &mut self,
         now: Instant,

@@ -174,7 +174,8 @@ impl PythonController {
             window: Py::new(py, Window::new(1, 1)).ok()?,
             owns_recovery: flag("owns_recovery", |base| base.owns_recovery())?,
             counts_marks: flag("counts_marks", |base| base.counts_marks())?,
-            // A base may read the siblings even if the class does not request them.
+            // The built-in controller on which a class builds may need the siblings even if the
+            // class does not request them.
             wants_siblings: flag("wants_siblings", |_| false)?
                 || base.as_ref().is_some_and(|base| base.wants_siblings()),
             send_buffer_factor: plugged.checked(py, "send_buffer_factor", factor)?,

@@ -213,7 +213,7 @@ pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<Schedulers>(name)
 }
 
-/// Builds the scheduler that another one builds on, from its parameter `base`.
+/// Creates the base scheduler that the parameter `base` of a composed scheduler names.
 fn base(parameters: &mut Parameters<'_>, default: &str) -> Box<dyn PathScheduler> {
     let choice = parameters.base(default);
     build(&choice, parameters.registry()).unwrap_or_else(|error| {

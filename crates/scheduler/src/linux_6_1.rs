@@ -7,7 +7,8 @@ use anabranch_units::SubflowId;
 
 use super::{Decision, LeastLinger, PathScheduler, SendRequest, SubflowView};
 
-/// The least-linger-time scheduler of Linux 6.1, whose bursts outlive a push.
+/// The least-linger-time scheduler of Linux 6.1. A burst that one call does not use up continues at
+/// the next call.
 #[derive(Debug, Default)]
 pub struct KeptBurst {
     choice: LeastLinger,

@@ -369,8 +369,9 @@ fn a_path_that_is_down_from_the_start_ends_the_session() {
     );
     let trace = simulate(&plan(&[way(50, 5_000_000, 0.0)], "linux", "cubic", 1, &rest));
     assert!(!finished(&trace));
-    // Ten repetitions, the last after 67 s, and a wait of 64 s (`tcp_syn_retries`). On the timer wheel six of these
-    // waits may be 32 ms too long, three 256 ms and two 2.048 s (`calc_wheel_index`), and none is too short.
+    // Ten repetitions, the last after 67 s, and a wait of 64 s (`tcp_syn_retries`). The kernel's timer wheel
+    // never fires early (`calc_wheel_index`). It may extend six of these waits by 32 ms each, three by 256 ms
+    // each, and two by 2.048 s each.
     let given_up = trace.summary.duration_s;
     assert!((131.0..136.1).contains(&given_up), "the SYN is given up: {given_up}");
 }

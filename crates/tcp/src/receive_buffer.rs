@@ -458,9 +458,10 @@ mod tests {
 
     #[test]
     fn of_4_14_it_grows_by_what_was_read_and_sixteen_segments() {
-        // `tcp_rcv_space_adjust`: rcvwin = 2 copied + 16 advmss = 2 * 100,000 + 23,168. It doubles if
-        // `copied` grew by half: 446,336, which is 308 segments. The memory of a segment starts at 2216
-        // and grows in steps of 128 until half of it holds 1448 bytes: 2984. 308 * 2984 / 2 = 459,536.
+        // `tcp_rcv_space_adjust`: rcvwin = 2 copied + 16 advmss = 2 * 100,000 + 23,168. The sum doubles
+        // if `copied` grew by half. It becomes 446,336 bytes, which is 308 segments. The memory of a
+        // segment starts at 2216 and grows in steps of 128 until half of it holds 1448 bytes: 2984. 308
+        // * 2984 / 2 = 459,536.
         let mut buffer = ReceiveBuffer::new(&half(true), 1460);
         assert!(buffer.grow(100_000, 0));
         assert_eq!((buffer.window(), buffer.space()), (459_536, 100_000));

@@ -33,7 +33,8 @@ pub(crate) enum Growth {
     Avoidance,
 }
 
-/// Reads `dead`, whose default is the kernel's behaviour. Returns true if a dead subflow leaves the sums.
+/// Reads `dead`, whose default is the kernel's behaviour. Returns whether a dead subflow is removed from the
+/// sums.
 pub(crate) fn leaves(parameters: &mut Parameters<'_>) -> bool {
     parameters.word("dead", &["stay", "leave"]) == "leave"
 }

@@ -20,8 +20,9 @@ struct CompoundByTheBook {
     /// RTT of the round that has not been judged yet.
     rtt: Option<f64>,
     diff_reno: Option<f64>,
-    /// The possible deviation due to whole segments. A fraction that is not part of the window does not contribute to
-    /// growth. At a loss, the window, half of the loss window and its counter are rounded down.
+    /// The possible deviation because windows are rounded down to whole segments. A fraction that is not part
+    /// of the window does not contribute to growth. At a loss, the window, half of the loss window and its
+    /// counter are rounded down.
     error: f64,
 }
 

@@ -11,7 +11,7 @@ pub struct ModelKind {
     pub name: &'static str,
     /// The model's name in reports.
     pub called: &'static str,
-    /// Whether the model includes the delay. If so, its path may not set one.
+    /// Whether the model includes the delay. If it does, the path must not set a delay.
     pub delays: bool,
     /// Short names. Each stands for the model with one parameter set: the short name, the parameter's key and its
     /// value.

@@ -101,7 +101,7 @@ fn one_hop_can_change_alone() {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// The fates do not depend on how often a chain is polled.
+    /// Delivery and loss of packets do not depend on how often a chain of links is polled.
     #[test]
     fn attention_changes_nothing(first in configs(), second in configs(), steps in steps()) {
         let fates = |attention| -> Vec<Told> {

@@ -52,7 +52,8 @@ impl Kernel for IoUring {
         #[expect(unsafe_code, reason = "the kernel gets pointers to the data")]
         // SAFETY: an `IoSlice` is an `iovec`. Its memory outlives `Ring::write`, the only caller. The kernel does not
         // read it afterwards: either every entry has been answered, or the ring is dropped together with the entries
-        // that were not started. `RWF_NOWAIT` leaves no entry half done.
+        // that were not started. With `RWF_NOWAIT`, the kernel never keeps a started entry for
+        // later.
         let added = unsafe { self.submission().push(&entry) };
         added.map_err(|_| Errno::NOBUFS)
     }

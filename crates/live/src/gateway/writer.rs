@@ -35,7 +35,8 @@ const _: () = assert!(2 * (MOST / ALONE) < PARTS);
 /// A part of a packet.
 #[derive(Debug)]
 enum Part {
-    /// A range of [`Batch::copied`], from the end of the previous copied part to this index.
+    /// Bytes of [`Batch::copied`] up to this index. They begin where those of the `Copied` part
+    /// before this one end.
     Copied(usize),
     /// A piece of payload that is shared with the endpoint's send queue.
     Shared(Bytes),

@@ -75,7 +75,8 @@ impl Estimate {
         self.first_byte.get().unwrap_or(FIRST_BYTE_S)
     }
 
-    /// Adds a time to first byte (`sampleTTFB`). Longer times have a smaller weight.
+    /// Records a sample of the time to first byte (`sampleTTFB`). Longer times have a smaller
+    /// weight.
     fn answered(&mut self, first_byte_s: f64) {
         let weight = std::f64::consts::SQRT_2 * (-first_byte_s.powi(2) / 2.0).exp();
         self.first_byte.sample(weight, first_byte_s.max(LEAST_FIRST_BYTE_S));

@@ -55,8 +55,9 @@ fn an_empty_window_sends_nothing_and_moves_no_average() {
     assert_eq!(ask(linux.as_mut(), 0, &[paced(0, 0, 1_000_000)]), None);
     let decision = linux.schedule(&SendRequest { window_end: 1, ..request() }, &[paced(0, 0, 7)]);
     assert_eq!(decision, Decision::next_on(SubflowId(0), 1));
-    // The first call set the average to 1 MB/s, and the second one sent a byte: (1,000,000 * 0 + 7 * 1) / 1 =
-    // 7 bytes/s. 700 bytes therefore linger 100 s, and the other subflow's 99 bytes linger 99 s.
+    // The first call set the average to 1 MB/s. The second one had nothing queued and sent 1 byte at 7 bytes/s,
+    // so the average is (1,000,000 * 0 + 7 * 1) / (0 + 1) = 7 bytes/s. 700 bytes therefore linger 100 s, and
+    // the other subflow's 99 bytes linger 99 s.
     let views = [paced(0, 700, 1_000_000), paced(1, 99, 1)];
     assert_eq!(ask(linux.as_mut(), 10, &views), Some(1));
     // Both subflows linger exactly 1 s. The older one is chosen.

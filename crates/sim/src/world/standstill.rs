@@ -97,7 +97,7 @@ impl World<'_> {
         self.note_standstill(&who, since, &detail, could_send);
     }
 
-    /// Records a standstill, in the notes too.
+    /// Records a standstill, and adds it to the notes of the run's summary.
     fn note_standstill(&mut self, who: &str, since: Instant, detail: &str, could_send: bool) {
         let at_s = self.seconds(since);
         let message = format!("{who} stands still from {at_s:.3} s on{detail}");

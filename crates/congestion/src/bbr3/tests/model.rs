@@ -1,4 +1,5 @@
-//! The model's memory: rates, volumes, aggregation, the minimum RTT and its visits.
+//! The values that the model remembers: rates, volumes, aggregation and the minimum RTT, and the
+//! ProbeRTT phases.
 
 use super::*;
 

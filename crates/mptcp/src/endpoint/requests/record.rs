@@ -13,8 +13,8 @@ use crate::connection::understood;
 use anabranch_tcp::config::FourTuple;
 use anabranch_tcp::{REMEMBERED_BITS, SynAnswer, accepts_ecn, recall, remember};
 
-/// Bits for the flags of the SYN on which the SYN/ACK depends. They follow the bits of its
-/// [options](remember).
+/// Bits for those flags of the SYN that decide the content of the SYN/ACK. They follow the bits of
+/// its [options](remember).
 const ECN: u16 = 1 << REMEMBERED_BITS;
 /// The SYN offered MPTCP. The next two bits are flags A and C of the option.
 pub(super) const MULTIPATH: u16 = 1 << (REMEMBERED_BITS + 1);

@@ -470,7 +470,8 @@ mod tests {
                 limited
             );
         }
-        // A full window counts only at the start of a round trip, or if more segments are outstanding.
+        // A full window is recorded only at the start of a round trip, or if more segments are
+        // outstanding than at the last record.
         subflow.sending.cwnd.usage.max_packets_out = 50;
         subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
         assert!(!subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));

@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn what_is_reported_is_cut_off_and_gathered_in_one_buffer() {
         let mut board = board_of(12, &[0, 3, 6, 7, 8]);
-        // The middle of the second buffer is split off on both sides.
+        // The report covers the middle of the second buffer, which is split at both ends of the
+        // range.
         assert_eq!(report(&mut board, 4, 5, true), 2);
         assert_eq!(opening(&board), [0, 3, 4, 5, 6, 7, 8]);
         // The entries after it move into that buffer, one by one.
