@@ -1,11 +1,14 @@
 //! BALIA, the balanced linked adaptation algorithm (Peng et al., IEEE/ACM `ToN` 2016;
 //! draft-walid-mptcp-congestion-control; `mptcp_balia.c` of the out-of-tree kernel).
 //!
-//! Let `x_r` = `w_r` / `RTT_r` and `a_r` = max x / `x_r`. For each acknowledged segment, a window grows by `x_r` /
-//! (`RTT_r` (sum x)^2) (1 + `a_r`) / 2 (4 + `a_r`) / 5, but never by more than Reno's 1 / `w_r`. A loss reduces it by
-//! `w_r` / 2 min(`a_r`, 1.5). The kernel rounds `a_r` down to a whole number (`ratio = "whole"`). A path therefore
-//! behaves like the fastest one as long as its rate is more than half of the fastest rate. For a path in fast
-//! recovery, the current window is used. `form = "kernel"` is the kernel's own arithmetic (`balia/kernel.rs`).
+//! Let `x_r` = `w_r` / `RTT_r` be the rate of path r, and let `a_r` be the largest rate of all paths divided
+//! by `x_r`. For each acknowledged segment, the window of path r grows by `x_r` / (`RTT_r` (sum x)^2) (1 +
+//! `a_r`) / 2 (4 + `a_r`) / 5, but by at most Reno's 1 / `w_r`. A loss reduces the window by `w_r` / 2
+//! min(`a_r`, 1.5).
+//!
+//! The kernel rounds `a_r` down to a whole number (`ratio = "whole"`). A path therefore behaves like the
+//! fastest path while its rate is more than half of the fastest rate. A path in fast recovery enters the sums
+//! with its current window. `form = "kernel"` selects the kernel's integer arithmetic (`balia/kernel.rs`).
 
 mod kernel;
 
@@ -23,7 +26,7 @@ pub struct Balia {
     whole_ratio: bool,
     /// Segments acknowledged towards the next increase.
     counter: u32,
-    /// The ratio a at the last acknowledgement: the fastest path's rate divided by this subflow's rate.
+    /// The ratio `a` at the last acknowledgement: the fastest path's rate divided by this subflow's rate.
     ratio: f64,
     /// The number of paths at the last acknowledgement.
     paths: usize,

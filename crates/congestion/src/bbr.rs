@@ -1,9 +1,10 @@
-//! BBR version 1 as in Linux (`tcp_bbr.c`, the same from 6.1 to 7.2): a model of the path's bandwidth
-//! and minimum RTT sets pacing rate and window; loss does not cut them.
+//! BBR version 1 as in Linux (`tcp_bbr.c`, unchanged from 6.1 to 7.2). A model of the path's bandwidth and
+//! minimum RTT sets the pacing rate and the window. A loss does not reduce them.
 //!
-//! ECN-Echo does not make the window smaller, as in Linux. The policer model (`lt_bw`) is implemented. A second form
-//! imitates Linux 4.14. In this form, the pacing rate includes IP headers and has no margin of 1 %, and the
-//! window has no allowance for aggregation. The data in flight is the present one, not that at the departure of
+//! As in Linux, ECN-Echo does not reduce the window, and long-term sampling detects a policer (`lt_bw`).
+//!
+//! The parameter for Linux 4.14 selects an older form. Its pacing rate includes the IP and TCP headers and
+//! has no margin. It does not allow for aggregation. It uses the data in flight now, not at the departure of
 //! the next segment.
 
 pub(super) mod aggregation;
@@ -36,11 +37,11 @@ const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNI
 /// The bandwidth filter's window, in packet-timed rounds.
 const BW_ROUNDS: u64 = 10;
 const MIN_CWND: u32 = 4;
-/// The margin of the pacing rate below the bandwidth, per cent.
+/// The pacing rate is this percentage below the bandwidth.
 const PACING_MARGIN_PERCENT: u64 = 1;
 /// The pacing rate below which segments are sent one at a time.
 pub(super) const SINGLE_SEGMENTS_BELOW: Rate = Rate::from_bps(1_200_000);
-/// Headers of IP and TCP with timestamps, bytes.
+/// Size of the IP and TCP headers with timestamps, bytes.
 const HEADERS: u32 = 20 + 20 + 12;
 const FULL_BW_GROWTH: u64 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
@@ -70,7 +71,8 @@ pub struct Bbr {
     probe_rtt_done: Option<Instant>,
     probe_rtt_round_done: bool,
     idle_restart: bool,
-    /// The flow is in `ProbeRtt`: delivery rates are used only if they raise the bandwidth estimate.
+    /// Whether the flow is in `ProbeRtt`. A delivery rate is then used only if it raises the bandwidth
+    /// estimate.
     ignores_rates: bool,
     packet_conservation: bool,
     prior_cwnd: u32,
@@ -142,13 +144,14 @@ impl Bbr {
         self.policer.bandwidth().unwrap_or_else(|| self.bw.get())
     }
 
-    /// The number of segments that are sent in about a millisecond at `pacing_rate` (`bbr_tso_segs_goal`).
+    /// Returns the number of segments that leave in about a millisecond at the pacing rate
+    /// (`bbr_tso_segs_goal`).
     fn burst_goal(&self) -> u32 {
         let rate = self.pacing.map_or(0, Rate::bytes_per_second);
         ((rate >> 10).min(65_200) as u32 / self.mss).max(self.least_burst()).min(0x7f)
     }
 
-    /// `bbr_bdp`: the number of segments in flight that equals `gain` times the bandwidth-delay product.
+    /// Returns `gain` times the bandwidth-delay product in segments (`bbr_bdp`).
     fn bdp(&self, bw: u64, gain: u64) -> u32 {
         let Some(min_rtt) = self.min_rtt else {
             return 10;
@@ -157,7 +160,7 @@ impl Bbr {
         (((product * u128::from(gain)) >> 8).div_ceil(1 << BW_SCALE)) as u32
     }
 
-    /// `bbr_quantization_budget`.
+    /// Adds room for segments that offloads hold back (`bbr_quantization_budget`).
     fn quantized(&self, cwnd: u32) -> u32 {
         let cwnd = (cwnd + 3 * self.burst_goal() + 1) & !1;
         if self.linux_414 {
@@ -170,7 +173,8 @@ impl Bbr {
         self.quantized(self.bdp(bw, gain))
     }
 
-    /// Segments in the network when the next paced segment leaves (`bbr_packets_in_net_at_edt`).
+    /// Returns the segments still in the network when the next paced segment leaves
+    /// (`bbr_packets_in_net_at_edt`).
     fn in_network(&self, ack: &AckSample<'_>, in_flight: u32) -> u32 {
         if self.linux_414 {
             return in_flight;
@@ -181,9 +185,10 @@ impl Bbr {
         (in_flight + raised).saturating_sub(drained)
     }
 
-    /// `bbr_bw_to_pacing_rate`.
+    /// Converts a bandwidth to a pacing rate (`bbr_bw_to_pacing_rate`).
     fn rate(&self, bw: u64, gain: u64) -> Rate {
-        // Linux 4.14 uses `tcp_mss_to_mtu` and no margin. Later versions use the segment and subtract a margin.
+        // Linux 4.14 counts the headers too (`tcp_mss_to_mtu`). Later versions count the payload and subtract
+        // a margin.
         let (segment, percent) = if self.linux_414 {
             (self.mss + HEADERS, 100)
         } else {
@@ -194,7 +199,8 @@ impl Bbr {
         Rate::from_bytes_per_second((bytes >> BW_SCALE) as u64)
     }
 
-    /// Before the first RTT sample, the rate is one window per millisecond (`bbr_init_pacing_rate_from_rtt`).
+    /// Sets the first pacing rate: one window per RTT, or per millisecond if there is no RTT sample
+    /// (`bbr_init_pacing_rate_from_rtt`).
     fn init_pacing(&mut self, cwnd: u32, srtt: Option<Duration>) {
         let rtt = srtt.map_or(1_000, |srtt| srtt.as_micros().max(1));
         self.seen_rtt = srtt.is_some();
@@ -238,7 +244,7 @@ impl Bbr {
         }
     }
 
-    /// `bbr_lt_bw_sampling`: a detected policer sets the pacing rate.
+    /// Detects a policer, whose rate then sets the pacing rate (`bbr_lt_bw_sampling`).
     fn watch_policer(&mut self, losses: bool, app_limited: bool) {
         let round = Round {
             now: self.delivered_at,
@@ -323,7 +329,7 @@ impl Bbr {
         };
     }
 
-    /// `bbr_set_cwnd_to_recover_or_restore`: true when packet conservation sets the window.
+    /// Returns true if packet conservation sets the window (`bbr_set_cwnd_to_recover_or_restore`).
     fn recover_or_restore(&mut self, ack: &AckSample<'_>, window: &mut Window) -> bool {
         let mut cwnd = window.cwnd;
         if ack.newly_lost > 0 {
@@ -369,7 +375,7 @@ impl CongestionController for Bbr {
     }
 
     fn on_open(&mut self, opened: &Opened, window: &mut Window) {
-        // `bbr_init`: the handshake's RTT is the first minimum RTT, and its age counts from now.
+        // The handshake's RTT is the first minimum RTT, and is as old as this moment (`bbr_init`).
         self.mss = opened.mss;
         self.min_rtt = opened.rtt;
         self.min_rtt_at = opened.coarse_now;
@@ -395,7 +401,7 @@ impl CongestionController for Bbr {
     }
 
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
-        // `bbr_ssthresh`: the window is not cut, but saved.
+        // BBR saves the window here and does not reduce it (`bbr_ssthresh`).
         self.save_cwnd(window.cwnd);
     }
 
@@ -411,7 +417,7 @@ impl CongestionController for Bbr {
 
     fn on_transmit_start(&mut self, start: &TransmitStart, window: &mut Window) {
         if self.min_rtt.is_none() {
-            // `bbr_init`: the handshake's RTT is the first minimum RTT, and its age counts from now.
+            // The handshake's RTT is the first minimum RTT, and is as old as this moment (`bbr_init`).
             self.min_rtt = start.min_rtt;
             self.min_rtt_at = start.now;
         }

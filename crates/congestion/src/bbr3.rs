@@ -1,25 +1,32 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr of August 2026, 4ce5e87). It extends version 1's model of the path by bounds
-//! that are learnt from losses: a long-term bound on the data in flight, and short-term bounds until the next probe.
+//! BBR version 3 (draft-ietf-ccwg-bbr of August 2026, 4ce5e87). Losses set bounds on the path
+//! model of version 1: a long-term bound on the data in flight, and short-term bounds that last until the
+//! next probe.
 //!
-//! The code follows the draft. Where the draft leaves a choice or contradicts itself, the code does the following:
-//! - The state to restore after a spurious recovery is saved once per episode, as in the draft's prose. The
-//!   pseudocode saves it again in every round of losses, and therefore after the first cuts.
-//! - "In flight reaches `inflight_longterm`" (`IsTimeToGoDown`) uses the flight before the acknowledgement. After the
-//!   acknowledgement, the flight is always less than the window.
-//! - A loss cannot be before its own segment, so `InflightAtLoss` uses a prefix between 0 and 1.
-//! - Idleness begins a new epoch of aggregation without acknowledged segments, as in Linux.
+//! The code follows the draft. Where the draft is ambiguous or contradicts itself, the code does the
+//! following:
+//! - The state to restore after a spurious recovery is saved once per recovery, as the draft's prose says.
+//!   The draft's pseudocode saves it again in every round with losses.
+//! - The test whether the data in flight reaches `inflight_longterm` (`IsTimeToGoDown`) uses the value before
+//!   the acknowledgement. The value after it is always less than the window.
+//! - `InflightAtLoss` limits the prefix of the lost segment to the range 0 to 1 segment.
+//! - After an idle period, a new aggregation epoch begins without acknowledged segments, as in Linux.
 //! - A tail loss that was repaired by a probe counts as a loss of its round, but not as a lost segment.
-//! - An ACK without a valid delivery rate is ignored in the search for a plateau.
-//! - An ACK that may have been delayed does not replace a minimum RTT that is too old, as in Linux.
-//! - `full_bw_now` is also set when losses end Startup, because the appendix tests it.
+//! - The search for a plateau ignores an ACK without a valid delivery rate.
+//! - An ACK that may have been delayed does not replace an expired minimum RTT, as in Linux.
+//! - `full_bw_now` is also set when losses end Startup, because the draft's appendix tests it.
 //!
-//! Linux (google/bbr, branch v3) differs: it drains at 0.35 with no limit of rounds and goes down at
-//! 0.91; takes any ACK's rate for growth; reckons what is in flight when the next segment leaves;
-//! remembers aggregation for 5 to 10 rounds and at most 100 ms of it; sizes bursts by the minimum RTT
-//! too; lets the window grow to twice the initial one whatever the model says; counts ACKs with losses
-//! where the draft counts lost ranges; judges a tail loss as a segment; after a timeout forgets the
-//! plateau and bounds by the window before it; has PLB, which is not here; and on routes of low latency answers
-//! marks (ECN), which the draft does not: parameter `ecn`, in `marks.rs`.
+//! Linux (google/bbr, branch v3) differs from the draft, and therefore from this code:
+//! - It drains at a gain of 0.35 without a limit of rounds, and goes down at a gain of 0.91.
+//! - The bandwidth search uses the rate of every ACK.
+//! - It estimates the data in flight at the departure of the next segment.
+//! - It keeps the aggregation maximum for 5 to 10 rounds, and uses at most 100 ms of data.
+//! - Its burst size also depends on the minimum RTT.
+//! - The window may grow to twice the initial window, whatever the model allows.
+//! - It counts ACKs with losses. The draft counts lost ranges.
+//! - It handles a tail loss like a lost segment.
+//! - After a timeout, it resets the search for a plateau and uses the window before the timeout as a bound.
+//! - It has PLB (protective load balancing), which is not implemented here.
+//! - It reacts to ECN marks on paths with a short RTT. Here the parameter `ecn` enables this (`marks.rs`).
 
 mod bandwidth;
 mod control;
@@ -47,15 +54,16 @@ use super::{
 
 /// The smallest congestion window, segments (`MinPipeCwnd`).
 const MIN_PIPE: u32 = 4;
-/// The value of an unbounded volume ("infinity").
+/// The value of a bound that does not apply ("infinity").
 const UNBOUNDED: u32 = u32::MAX;
-/// The longest minimum RTT on which marks count, ms (`bbr_ecn_max_rtt_us`).
+/// Default for the longest minimum RTT at which ECN marks are used, ms (`bbr_ecn_max_rtt_us`).
 const ECN_MAX_RTT_MS: f64 = 5.0;
-/// The length of the filter of extra acknowledged data (`ExtraAckedFilterLen`), and its length in Startup.
+/// The number of rounds over which the maximum of extra acknowledged data is taken (`ExtraAckedFilterLen`),
+/// after and during Startup.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_STARTUP_ROUNDS: u64 = 1;
 
-/// The state of a flow. The four phases of `ProbeBW` are separate states.
+/// The states of the flow. The four phases of `ProbeBW` are separate states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Startup,
@@ -68,17 +76,17 @@ enum State {
 }
 
 impl State {
-    /// `IsInAProbeBWState`.
+    /// Returns whether the state is a phase of `ProbeBW` (`IsInAProbeBWState`).
     const fn in_probe_bw(self) -> bool {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// `IsProbingBW`.
+    /// Returns whether the state probes for bandwidth (`IsProbingBW`).
     const fn probing(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 
-    /// The pacing rate in per cent of the bandwidth.
+    /// Returns the pacing rate in per cent of the bandwidth.
     const fn pacing_gain(self) -> u64 {
         match self {
             Self::Startup => 277,
@@ -89,7 +97,7 @@ impl State {
         }
     }
 
-    /// The target flight in per cent of the bandwidth-delay product.
+    /// Returns the target for the data in flight, in per cent of the bandwidth-delay product.
     const fn cwnd_gain(self) -> u64 {
         match self {
             Self::Up => 225,
@@ -103,15 +111,16 @@ impl State {
 #[derive(Debug, Default)]
 struct Rounds {
     count: u64,
-    /// The acknowledgement under way began one.
+    /// Whether the current acknowledgement began a round.
     started: bool,
-    /// The delivered count at the sending of the segment that ends the round (`next_round_delivered`).
+    /// The delivered count at which the round ends (`next_round_delivered`).
     end: u64,
-    /// `rounds_since_probe_up`.
+    /// Rounds since the last probe (`rounds_since_probe_up`).
     since_probe: u32,
 }
 
-/// Bounds on rate and volume from losses (`bw_shortterm`, `inflight_shortterm`, `inflight_longterm`).
+/// Bounds on the rate and on the data in flight, set by losses (`bw_shortterm`, `inflight_shortterm`,
+/// `inflight_longterm`).
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     short_bw: Bandwidth,
@@ -119,7 +128,8 @@ struct Bounds {
     long_inflight: u32,
 }
 
-/// An acknowledgement, its delivery rate (zero without a valid sample) and the window before it.
+/// An acknowledgement, its delivery rate, and the window before it. The rate is zero if the sample is
+/// invalid.
 #[derive(Clone, Copy, Debug)]
 struct Feedback<'a> {
     ack: &'a AckSample<'a>,
@@ -128,7 +138,8 @@ struct Feedback<'a> {
 }
 
 impl Feedback<'_> {
-    /// Segments in flight after the acknowledged segment was sent, itself included (`RS.tx_in_flight`).
+    /// Returns the segments in flight just after the acknowledged segment was sent, including it
+    /// (`RS.tx_in_flight`).
     fn tx_in_flight(&self) -> u32 {
         self.ack.rate.in_flight_at_send + 1
     }
@@ -149,15 +160,16 @@ pub struct Bbr3 {
     drain_round: u64,
     max_bw: CycleMax,
     bounds: Bounds,
-    /// `BBR.bw`: the lesser of the maximum and the short-term bound.
+    /// The bandwidth in use: the maximum, limited by the short-term bound (`BBR.bw`).
     bw: Bandwidth,
     signals: Signals,
-    /// The state for ECN marks, if the controller reacts to them.
+    /// The state for ECN marks. `None` if the controller ignores marks.
     marks: Option<Marks>,
     undo: Undo,
     probe: Probe,
     min_rtt: MinRtt,
-    /// The flow is in `ProbeRtt`: delivery rates are used only if they raise the bandwidth estimate.
+    /// Whether the flow is in `ProbeRtt`. A delivery rate is then used only if it raises the bandwidth
+    /// estimate.
     ignores_rates: bool,
     idle_restart: bool,
     epoch: Epoch,
@@ -173,7 +185,8 @@ impl Bbr3 {
         random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let counts = parameters.flag("ecn", false);
-        // A parameter without effect is not read, and is therefore rejected.
+        // `ecn_max_rtt_ms` is read only with `ecn`. Without `ecn` it has no effect and is rejected as
+        // unknown.
         let marks = counts.then(|| {
             let max_rtt =
                 parameters.number_or("ecn_max_rtt_ms", ECN_MAX_RTT_MS, 0.1..=10_000.0, "none");
@@ -216,12 +229,12 @@ impl Bbr3 {
         }
     }
 
-    /// `StartRound`.
+    /// Starts a round (`StartRound`).
     fn start_round(&mut self) {
         self.rounds.end = self.delivered;
     }
 
-    /// `UpdateRound`.
+    /// Updates the round count (`UpdateRound`).
     fn update_round(&mut self, prior_delivered: u64) {
         self.rounds.started = prior_delivered >= self.rounds.end;
         if self.rounds.started {
@@ -231,7 +244,7 @@ impl Bbr3 {
         }
     }
 
-    /// `UpdateMaxBw`.
+    /// Updates the bandwidth maximum (`UpdateMaxBw`).
     fn update_max_bw(&mut self, news: &Feedback<'_>) {
         self.update_round(news.ack.rate.prior_delivered);
         if self.rounds.started {
@@ -244,7 +257,7 @@ impl Bbr3 {
         }
     }
 
-    /// `UpdateACKAggregation`.
+    /// Updates the maximum of extra acknowledged data (`UpdateACKAggregation`).
     fn update_aggregation(&mut self, news: &Feedback<'_>) {
         let (bw, now) = (self.bw, news.ack.now);
         let expected = |since: Instant| bw.delivers(now.since(since));
@@ -254,7 +267,7 @@ impl Bbr3 {
         self.extra_acked.update(window, self.rounds.count, extra);
     }
 
-    /// `UpdateModelAndState`, without the minimum RTT, for an acknowledgement of new data.
+    /// Updates the model, except the minimum RTT, for an acknowledgement of new data (`UpdateModelAndState`).
     fn update_model(&mut self, news: &Feedback<'_>) {
         self.update_latest_delivery(news);
         self.update_congestion_signals(news);
@@ -297,20 +310,21 @@ impl CongestionController for Bbr3 {
         self.bw = self.max_bw.get().min(self.bounds.short_bw);
         self.set_pacing(ack.srtt);
         self.set_cwnd(ack, window);
-        // No slow start after Startup: `cwnd_limited` then means that the window was full.
+        // After Startup, ssthresh is at most cwnd, so slow start is over and `cwnd_limited` requires a full
+        // window.
         window.ssthresh =
             if self.pipe.reached { window.ssthresh.min(window.cwnd) } else { u32::MAX };
     }
 
     fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window) {
-        // `OnEnterRTO`, `OnEnterFastRecovery`: the window is not cut, but saved.
+        // The window is saved here and not reduced (`OnEnterRTO`, `OnEnterFastRecovery`).
         match event.kind {
             CongestionKind::TailLoss => self.note_loss(window.cwnd),
             CongestionKind::Loss | CongestionKind::Timeout => {
                 self.save_cwnd(window.cwnd);
                 self.save_state();
             }
-            // A single mark has no effect. `marks.rs` reacts to the share of marked data.
+            // A single mark has no effect. `marks.rs` reacts to the fraction of marked data.
             CongestionKind::Ecn => {}
         }
     }

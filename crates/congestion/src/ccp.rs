@@ -1,12 +1,19 @@
-//! CCP, Capacity and Congestion Probing: the control law of PC16 and SD18 (equation 4 in both). Parts that no source
-//! describes are reconstructed.
+//! CCP, Capacity and Congestion Probing: the control law of PC16 and SD18 (equation 4 in both). Parts that no
+//! source describes are reconstructed.
 //!
-//! From the papers: at every acknowledgement `cwnd = (Kp (B - x) - in_flight) / 2`, where B is the data that the path
-//! can store and x the backlog. A loss cuts nothing. Slow start is Reno's, up to the threshold or the first loss.
-//! While losses are repaired, the window is frozen; here PRR steers towards the unchanged window. Reconstructed, each
-//! as a parameter: Kp; B = capacity times the longest RTT; x = capacity times the RTT above its minimum; the capacity
-//! by packet pairs (`CapProbe`, which CCP's paper cites); slow start up to a share of B (`CapStart`, by the same
-//! authors); floor and ceiling.
+//! From the papers:
+//! - At every acknowledgement, `cwnd = (Kp (B - x) - in_flight) / 2`. B is the data that the path can store,
+//!   and x is the backlog.
+//! - A loss does not reduce the window. The window is frozen while losses are repaired.
+//! - Slow start is Reno's, up to the threshold or the first loss.
+//!
+//! Reconstructed, each as a parameter:
+//! - the gain Kp;
+//! - B, the capacity times the longest RTT;
+//! - x, the capacity times the RTT above its minimum;
+//! - the capacity, measured by packet pairs (`CapProbe`, which CCP's paper cites);
+//! - slow start up to a fraction of B (`CapStart`, by the same authors);
+//! - the smallest and the largest window.
 
 mod derivative;
 mod path;
@@ -25,9 +32,9 @@ use path::Path;
 pub struct Ccp {
     kp: f64,
     derivative: Option<Derivative>,
-    /// Slow start ends when the window reaches this share of B; with `None` only at the first loss.
+    /// Slow start ends when the window reaches this fraction of B. With `None` it ends at the first loss.
     start: Option<f64>,
-    /// Segments.
+    /// The smallest window, segments.
     floor: f64,
     /// The largest window as a multiple of B.
     ceiling: f64,
@@ -81,17 +88,17 @@ impl CongestionController for Ccp {
             }
             return;
         }
-        // The law also applies if the window is not fully used, because it does not depend on the window.
+        // The law does not depend on the window, so it applies even if the window is not fully used.
         let Some(view) = view else { return };
         let law = self.kp * (view.storage - view.backlog) - trend - f64::from(ack.in_flight);
         let ceiling = (self.ceiling * view.storage).max(self.floor);
         window.cwnd = (law / 2.0).clamp(self.floor, ceiling).round() as u32;
-        // The law may set a window below the threshold. The threshold is lowered too, so that slow start does not
-        // begin again.
+        // The window may now be below the threshold. The threshold is lowered too, so that slow start does
+        // not begin again.
         window.ssthresh = window.cwnd;
     }
 
-    /// The window is not cut: recovery ends with the same window with which it began.
+    /// Keeps the window: recovery ends with the window with which it began.
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
         window.ssthresh = window.cwnd;
     }

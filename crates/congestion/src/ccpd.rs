@@ -1,6 +1,6 @@
-//! CCPD, proportional plus derivative control. The papers name it "proportional plus derivative", but we found no
-//! formula. This is a reconstruction: CCP's law minus Kd times the change of the backlog over the last round trip,
-//! `cwnd = (Kp (B - x) - Kd (x - x_a_round_ago) - in_flight) / 2`.
+//! CCPD, CCP with proportional plus derivative control. The papers give its name but no formula, so this is a
+//! reconstruction: CCP's law minus Kd times the change of the backlog over the last round trip, `cwnd = (Kp
+//! (B - x) - Kd (x - x_a_round_ago) - in_flight) / 2`.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::RandomStream;

@@ -1,10 +1,11 @@
-//! Compound TCP: Tan et al. (INFOCOM 2006), draft-sridharan-tcpm-ctcp, and its public Linux module
-//! (`tcp_compound.c` by Castellani, Hemminger and Andrew) for what those leave open: gamma tuned by
-//! emulating Reno, the minimum RTT of a round, what idleness resets.
+//! Compound TCP (Tan et al., INFOCOM 2006; draft-sridharan-tcpm-ctcp). Three details follow the public Linux
+//! module (`tcp_compound.c` by Castellani, Hemminger and Andrew), because the paper and the draft leave them
+//! open: tuning gamma by emulating Reno, the use of the minimum RTT of a round, and the state that an idle
+//! period resets.
 //!
-//! Taken from these sources: the base RTT is the lowest RTT ever seen and never expires. Our choice: `low_window` is
-//! 41, as in the paper. With it, the integers of the Linux module first let the delay window grow (41^0.75 / 8 - 1 =
-//! 1).
+//! The base RTT is the smallest RTT ever seen and does not expire, as in these sources. `low_window` is 41,
+//! as in the paper. From this window on, the delay window grows even in the integers of the Linux module
+//! (41^0.75 / 8 - 1 = 1).
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, RandomStream};
@@ -15,14 +16,14 @@ use super::{
     WindowChange,
 };
 
-/// The first value of a tuned gamma, limited to the bounds.
+/// The initial gamma if gamma is tuned, before it is limited to its range.
 const GAMMA: f64 = 30.0;
-/// Gamma is set to this share of Reno's backlog at a loss, which is Reno's mean backlog.
+/// Gamma is set to this fraction of Reno's backlog at a loss, which is Reno's mean backlog.
 const GAMMA_SHARE: f64 = 0.75;
-/// The smallest number of RTT samples in a round. With fewer, all acknowledgements may have been delayed.
+/// A round needs this number of RTT samples. With fewer, all acknowledgements may have been delayed.
 const LEAST_SAMPLES: u32 = 3;
 
-/// Segments in the queue above which the delay window shrinks.
+/// The number of segments in the queue above which the delay window shrinks.
 #[derive(Clone, Copy, Debug)]
 enum Gamma {
     Fixed(f64),
@@ -45,10 +46,10 @@ impl Gamma {
     }
 }
 
-/// The current round trip, while the state is Open.
+/// Measurements of the current round trip. They are made only while the state is Open.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// The round ends when a position beyond this one is acknowledged. It is set by the first acknowledgement.
+    /// The round ends when data beyond this position is acknowledged. The first acknowledgement sets it.
     end: Option<u64>,
     min_rtt: Option<Duration>,
     samples: u32,
@@ -57,8 +58,8 @@ struct Round {
 /// A loss window like Reno's and a delay window. The congestion window is their sum.
 #[derive(Debug)]
 pub struct Compound {
-    /// Whether the delay window's step depends on the delay window alone, as printed in HO20 (equation 3). In the
-    /// reference it depends on the sum.
+    /// Whether the step of the delay window depends on the delay window alone (HO20, equation 3). In the
+    /// reference it depends on the sum of both windows.
     printed: bool,
     alpha: f64,
     beta: f64,
@@ -70,14 +71,13 @@ pub struct Compound {
     /// The loss window, segments.
     loss: u32,
     counter: u32,
-    /// The delay window, segments: never negative.
+    /// The delay window, segments. Never negative.
     delay: f64,
-    /// Both windows before the last reduction, to be restored if it is undone.
+    /// Both windows before the last reduction. An undo restores them.
     prior: (u32, f64),
     base_rtt: Option<Duration>,
     round: Option<Round>,
-    /// The backlog, in segments, that the loss window without the delay window would have caused in
-    /// the last round.
+    /// The backlog at the end of the last round that the loss window alone would cause, segments.
     reno_backlog: Option<f64>,
 }
 
@@ -87,7 +87,8 @@ impl Compound {
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let printed = parameters.word("form", &["reference", "printed"]) == "printed";
-        // A parameter without effect is not read, and is therefore rejected.
+        // The parameters of tuning are read only if gamma is tuned. Otherwise they have no effect and are
+        // rejected.
         let gamma = match parameters.number_or("gamma", GAMMA, 1.0..=1000.0, "auto") {
             Some(gamma) => Gamma::Fixed(gamma),
             None => Gamma::tuned(parameters),
@@ -116,8 +117,8 @@ impl Compound {
         self.loss + self.delay as u32
     }
 
-    /// Divides a window that another part of the code has set. Any excess goes to the loss window, and a reduction is
-    /// taken from the loss window as long as both windows fit.
+    /// Divides a total window that the caller has set. The loss window takes any excess. It also takes a
+    /// reduction, unless one of the windows is larger than the total. The delay window is then set to zero.
     fn split(&mut self, cwnd: u32) {
         if self.total() > cwnd && (self.loss > cwnd || self.delay > f64::from(cwnd)) {
             self.delay = 0.0;
@@ -131,7 +132,7 @@ impl Compound {
         }
     }
 
-    /// Adapts gamma at a loss. Reno's estimated backlog shows the size of the queue.
+    /// Adapts gamma at a loss to the backlog that Reno would have had, which shows the size of the queue.
     fn tune(&mut self) {
         if let (Gamma::Tuned { now, low, high, weight }, Some(backlog)) =
             (&mut self.gamma, self.reno_backlog.take())
@@ -141,7 +142,7 @@ impl Compound {
         }
     }
 
-    /// Adds an RTT sample. Once per round trip, returns the finished round.
+    /// Adds an RTT sample. Returns the finished round once per round trip.
     fn measure(&mut self, ack: &AckSample<'_>) -> Option<Round> {
         if let Some(rtt) = ack.rtt {
             self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
@@ -159,7 +160,7 @@ impl Compound {
         })
     }
 
-    /// Applies the delay window's step once per round trip.
+    /// Changes the delay window once per round trip.
     fn step(&mut self, round: &Round, window: &mut Window) {
         let (Some(base), Some(rtt)) = (self.base_rtt, round.min_rtt) else {
             return;
@@ -176,7 +177,8 @@ impl Compound {
         }
         if diff >= self.gamma() {
             self.delay = (self.delay - self.eta * diff).max(0.0);
-            // The delay window shrinks. The threshold is lowered too, so that slow start does not undo this.
+            // The delay window shrinks. The threshold is lowered too, so that slow start does not undo the
+            // reduction.
             window.ssthresh = window.ssthresh.min(self.total());
         } else if self.printed {
             self.delay = (self.delay + self.alpha * self.delay.powf(self.k) - 1.0).max(0.0);
@@ -204,8 +206,8 @@ impl CongestionController for Compound {
             acked = slow_start(window, acked);
         }
         if acked > 0 {
-            // The loss window grows by one segment per total window, that is, by one per round trip, however large
-            // the delay window is.
+            // The loss window grows by one segment per acknowledged total window, that is, by one per round
+            // trip.
             let per = window.cwnd;
             additive_increase(window, &mut self.counter, per, acked);
         }
@@ -215,7 +217,7 @@ impl CongestionController for Compound {
         }
     }
 
-    /// The total window falls to (1 - beta) of itself. Half of the loss window remains, as in Reno.
+    /// Reduces the total window to (1 - beta) of itself and the loss window to half, as in Reno.
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
         self.tune();
         self.split(window.cwnd);
@@ -236,7 +238,7 @@ impl CongestionController for Compound {
     }
 
     fn on_transmit_start(&mut self, _start: &TransmitStart, _window: &mut Window) {
-        // Old measurements are no longer valid, except the base RTT. The whole window becomes the loss window.
+        // After an idle period, only the base RTT is kept. The whole window becomes the loss window.
         self.gamma.restart();
         self.delay = 0.0;
         self.reno_backlog = None;
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!(refused, "`gamma_high` of compound is a number from 20 to 1000, not `10`");
     }
 
-    /// A Compound with these windows, in segments.
+    /// Creates a controller with these two windows, in segments.
     fn compound(printed: bool, loss: u32, delay: f64) -> Compound {
         let gamma = tuned("compound").expect("known");
         Compound {
@@ -309,7 +311,8 @@ mod tests {
         }
     }
 
-    /// `tcp_compound.c`: if the total was cut elsewhere, the delay window is kept as long as both windows fit.
+    /// If the caller reduced the total, the delay window is kept as long as both windows fit
+    /// (`tcp_compound.c`).
     #[test]
     fn a_window_set_by_others_is_split() {
         for (loss, delay, cwnd, expected) in [
@@ -328,8 +331,8 @@ mod tests {
         }
     }
 
-    /// A loss halves the total window. The delay window becomes `win (1 - beta) - cwnd / 2`, but at
-    /// least two segments.
+    /// Half of the total remains. The delay window gets `win (1 - beta) - cwnd / 2` of it. If that is
+    /// negative, the delay window is zero, and at least two segments remain.
     #[test]
     fn a_loss_cuts_both_windows() {
         for (loss, delay, left) in [
@@ -349,7 +352,8 @@ mod tests {
         }
     }
 
-    /// Three quarters of Reno's backlog, and of it and the gamma before the mean: (30 + 0.75 * 20) / 2.
+    /// A sample is 0.75 times Reno's backlog. The new gamma is its mean with the old gamma: (30 + 0.75 * 20)
+    /// / 2.
     #[test]
     fn gamma_follows_three_quarters_of_the_backlog() {
         let mut compound = compound(false, 60, 40.0);
@@ -360,8 +364,8 @@ mod tests {
         assert!((compound.gamma() - 22.5).abs() < 1e-9, "a backlog counts once");
     }
 
-    /// HO20 equation 3 computes the step from the delay window alone, and the reference from the total:
-    /// `0.125 w^0.75 - 1`. Both need three samples.
+    /// HO20 equation 3 computes the step `0.125 w^0.75 - 1` from the delay window alone, and the reference
+    /// from the total. Both need three RTT samples.
     #[test]
     fn a_round_steps_the_delay_window() {
         let round = Round { end: None, min_rtt: Some(Duration::from_millis(100)), samples: 3 };

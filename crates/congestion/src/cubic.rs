@@ -1,9 +1,12 @@
-//! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and `HyStart`; there is
-//! also the `HyStart` of 4.14.
+//! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and `HyStart`. The `HyStart` of
+//! Linux 4.14 is available too.
 //!
-//! Like Linux, it deviates from RFC 9438: no a=1 switch in the Reno-friendly region, the minimum delay (not the
-//! current RTT) as look-ahead, the state reset at an RTO, cwnd (not flight) times beta, and undo without restoring
-//! `W_max` and K.
+//! Like Linux, it deviates from RFC 9438:
+//! - The Reno-friendly region never switches to a = 1.
+//! - The target looks ahead by the minimum delay, not by the current RTT.
+//! - An RTO resets the state.
+//! - A loss multiplies cwnd, not the flight size, by beta.
+//! - An undo does not restore `W_max` and K.
 
 mod printed;
 
@@ -20,14 +23,14 @@ use printed::PrintedCubic;
 /// The fraction of the window that remains after a loss: beta = 717/1024.
 const BETA: u64 = 717;
 const BETA_SCALE: u64 = 1024;
-/// Acknowledged segments per Reno-friendly increase, times 8: 8 (1024 + beta) / 3 / (1024 - beta)
-/// (`beta_scale`).
+/// Acknowledged segments per increase in the Reno-friendly region, times 8: 8 (1024 + beta) / 3 / (1024 -
+/// beta) (`beta_scale`).
 const FRIENDLY: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 /// The numerator of C = 410 / 1024 segments per second cubed.
 const CUBE_RTT: u64 = 410;
-/// The factor in K = cbrt(factor x segments), with K in units of 1/1024 s: 2^40 / 410.
+/// The factor in K = cbrt(factor * segments), with K in units of 1/1024 s: 2^40 / 410.
 const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT;
-/// The first guess of a cube root, in 1/64: an offset and the cube of 65.6.
+/// Constants of the first guess of a cube root, in units of 1/64: an offset, and 65.6 cubed.
 const GUESS_OFFSET: u64 = 3;
 const GUESS_SCALE: u64 = 282_300;
 const HYSTART_LOW_WINDOW: u32 = 16;
@@ -35,10 +38,10 @@ const HYSTART_MIN_SAMPLES: u32 = 8;
 const HYSTART_DELAY_MIN: Duration = Duration::from_millis(4);
 const HYSTART_DELAY_MAX: Duration = Duration::from_millis(16);
 const HYSTART_ACK_DELTA: Duration = Duration::from_millis(2);
-/// The largest GSO burst, for the ACK-train slack (`sk_gso_max_size`).
+/// The largest GSO burst, which sets the tolerance of the ACK-train test (`sk_gso_max_size`).
 const GSO_MAX_BYTES: u64 = 65_536;
 
-/// Which `HyStart`.
+/// The version of `HyStart`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Form {
     #[default]
@@ -47,7 +50,7 @@ enum Form {
     Off,
 }
 
-/// The slow-start exit detector of CUBIC in Linux: ACK trains and rising delay.
+/// `HyStart`: ends slow start at a long train of ACKs or when the delay rises.
 #[derive(Debug, Default)]
 struct HyStart {
     form: Form,
@@ -68,7 +71,7 @@ impl HyStart {
         self.samples = 0;
     }
 
-    /// True when slow start should end here (`hystart_update`).
+    /// Returns whether slow start should end now (`hystart_update`).
     fn update(
         &mut self,
         ack: &AckSample<'_>,
@@ -81,7 +84,7 @@ impl HyStart {
             Form::Linux414 => return self.update_414(ack, cwnd, delay, delay_min),
             Form::Off => return false,
         }
-        // Rounds are counted from the first segment on, so that each begins with a flight.
+        // A round ends when all data sent before its start is acknowledged.
         if ack.snd_una > self.round_end {
             self.reset(ack.now, ack.snd_nxt);
         }
@@ -114,8 +117,8 @@ impl HyStart {
         self.found
     }
 
-    /// `hystart_update` of 4.14. Its clock counts whole milliseconds, an ACK train lasts half the minimum delay, and
-    /// the delay of a round is the minimum of its first eight samples.
+    /// `hystart_update` of Linux 4.14. Its clock has a resolution of one millisecond. An ACK train must last
+    /// for half the minimum delay. The delay of a round is the minimum of its first eight samples.
     fn update_414(
         &mut self,
         ack: &AckSample<'_>,
@@ -142,8 +145,8 @@ impl HyStart {
         self.found
     }
 
-    /// Slow start continues. Linux 4.14 begins a round when the window grows, after evaluating the round before
-    /// (`bictcp_cong_avoid`).
+    /// Called when slow start continues. Linux 4.14 begins a round here, after the previous round was
+    /// evaluated (`bictcp_cong_avoid`).
     fn on_growth(&mut self, ack: &AckSample<'_>) {
         if self.form == Form::Linux414 && ack.snd_una > self.round_end {
             self.reset(whole_milliseconds(ack.now), ack.snd_nxt);
@@ -151,16 +154,16 @@ impl HyStart {
     }
 }
 
-/// An instant as a clock of milliseconds shows it (`bictcp_clock`).
+/// Rounds an instant down to whole milliseconds (`bictcp_clock`).
 fn whole_milliseconds(now: Instant) -> Instant {
     Instant::ZERO + Duration::from_millis(now.as_nanos() / 1_000_000)
 }
 
-/// Linux's CUBIC.
+/// CUBIC as in Linux.
 #[derive(Debug, Default)]
 pub struct Cubic {
     counter: u32,
-    /// Acknowledged segments for which the window grows by one (`cnt`).
+    /// The number of acknowledged segments for which the window grows by one (`cnt`).
     per: u32,
     last_max_cwnd: u32,
     last_cwnd: u32,
@@ -171,7 +174,7 @@ pub struct Cubic {
     delay_min: Option<Duration>,
     epoch_start: Option<Instant>,
     ack_count: u64,
-    /// The window Reno would have.
+    /// The window that Reno would have.
     reno_cwnd: u32,
     hystart: HyStart,
 }
@@ -192,14 +195,14 @@ impl Cubic {
         Box::new(Self { hystart: HyStart { form, ..HyStart::default() }, ..Self::default() })
     }
 
-    /// `bictcp_update`: computes for how many acknowledged segments the window grows by one.
+    /// Computes for how many acknowledged segments the window grows by one (`bictcp_update`).
     fn update(&mut self, ack: &AckSample<'_>, acked: u32, cwnd: u32) {
         self.ack_count += u64::from(acked);
         let now = ack.coarse_now;
         if self.last_cwnd == cwnd && now.since(self.last_time) <= Duration::from_nanos(31_250_000) {
             return;
         }
-        // The curve moves at most once a tick; the friendly region is evaluated every time.
+        // The curve is evaluated at most once per tick, and the Reno-friendly region at every call.
         if self.epoch_start.is_none() || now != self.last_time {
             self.last_cwnd = cwnd;
             self.last_time = now;
@@ -256,18 +259,19 @@ impl Cubic {
     }
 }
 
-/// Returns K in 1/1024 s, for a maximum this many segments above the window. Like the kernel's `cubic_root`, it uses
-/// a first guess of six bits and one Newton step, so it is up to half a per cent off. The guess is a curve through
-/// the kernel's table, and gives the same number in seven of ten cases.
+/// Returns K in units of 1/1024 s, if the maximum is `segments` above the window. Like the kernel's
+/// `cubic_root`, it makes a first guess of six bits and one Newton step, so its error is up to half a per
+/// cent. The guess approximates the kernel's table by a curve. The result equals the kernel's in seven of ten
+/// cases.
 fn time_to_origin(segments: u32) -> u64 {
     let cubed = CUBE_FACTOR * u64::from(segments);
-    // A third of the bits, minus one.
+    // A third of the number of bits, minus one.
     let bits = (u64::BITS - cubed.leading_zeros()) * 84 / 256 - 1;
     let guess = (GUESS_OFFSET + cube_root(GUESS_SCALE * (cubed >> (3 * bits)))) << bits >> 6;
     (2 * guess + cubed / (guess * (guess - 1))) * 341 / 1024
 }
 
-/// Integer cube root, exact.
+/// Returns the integer cube root, rounded down.
 fn cube_root(value: u64) -> u64 {
     let mut root = (value as f64).cbrt() as u64;
     while root.pow(3) > value {
@@ -285,7 +289,7 @@ impl CongestionController for Cubic {
     }
 
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
-        // `cubictcp_acked`: takes delay samples, except within the first second of an epoch.
+        // The delay is not sampled in the first second of an epoch (`cubictcp_acked`).
         let recent = self
             .epoch_start
             .is_some_and(|epoch| ack.coarse_now.since(epoch) < Duration::from_secs(1));
@@ -316,7 +320,8 @@ impl CongestionController for Cubic {
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
         self.counter = 0;
         self.epoch_start = None;
-        // Fast convergence: a flow that did not reach its last maximum gives up more of its window.
+        // Fast convergence: if the window did not reach its last maximum, the new maximum is below the
+        // window.
         self.last_max_cwnd = if window.cwnd < self.last_max_cwnd {
             (u64::from(window.cwnd) * (BETA_SCALE + BETA) / (2 * BETA_SCALE)) as u32
         } else {
@@ -334,7 +339,7 @@ impl CongestionController for Cubic {
     }
 
     fn on_transmit_start(&mut self, start: &TransmitStart, _window: &mut Window) {
-        // The curve stands still while nothing is sent (`cubictcp_cwnd_event`).
+        // Idle time does not count on the curve (`cubictcp_cwnd_event`).
         if let Some(epoch) = self.epoch_start {
             let idle = start.coarse_now.since(start.last_sent);
             self.epoch_start = Some((epoch + idle).min(start.coarse_now));
@@ -362,7 +367,7 @@ mod tests {
             let exact = (f64::from(segments) / 0.4004).cbrt();
             assert!((k / exact - 1.0).abs() < 0.006, "{segments}: {k} for {exact}");
         }
-        // The kernel's `cubic_root`, compiled separately, has 5472 here, where 5469 is exact.
+        // The kernel's `cubic_root`, compiled separately, returns 5472 here. The exact value is 5469.
         assert_eq!([16, 30, 61].map(time_to_origin), [3500, 4316, 5472]);
     }
 
@@ -372,8 +377,8 @@ mod tests {
         assert_eq!(cube_root(7_999_999_999_999_999_999), 1_999_999);
     }
 
-    /// RFC 9438 section 4.7 in `cubictcp_recalc_ssthresh`: below the last maximum (1 + beta) / 2 of the
-    /// window is remembered, 300 * 1741 / 2048; at it or above the window itself.
+    /// RFC 9438 section 4.7 in `cubictcp_recalc_ssthresh`. A window below the last maximum becomes a maximum
+    /// of (1 + beta) / 2 of itself: 300 * 1741 / 2048 = 255. Any other window becomes the maximum itself.
     #[test]
     fn the_maximum_is_that_of_fast_convergence() {
         let mut cubic = Cubic::default();

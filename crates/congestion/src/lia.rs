@@ -1,11 +1,17 @@
-//! LIA, the coupled congestion control of RFC 6356 section 3 (`mptcp_coupled.c` of the out-of-tree
-//! kernel), per acknowledged segment.
+//! LIA, the coupled congestion control of RFC 6356 section 3 (`mptcp_coupled.c` of the out-of-tree kernel).
+//! It counts acknowledged segments.
 //!
-//! alpha is computed on every acknowledgement (section 4.1 allows it less often) and in floating point. The kernel's
-//! is a multiple of 2^-12 segments and counts acknowledgements (`count = "acks"`). A sibling in fast recovery counts
-//! with its ssthresh, as in section 4; in the kernel, with its window. One MSS is assumed for all subflows. `form =
-//! "printed"` uses PC16's printed loss rule `cwnd + 1/cwnd`, which contradicts its own text: a loss does not cut the
-//! window, and a timeout halves it. `form = "kernel"` is the kernel's own arithmetic (`lia/kernel.rs`).
+//! Differences from the RFC and the kernel:
+//! - alpha is computed at every acknowledgement, in floating point. RFC 6356 section 4.1 allows a lower
+//!   frequency. In the kernel, alpha is a multiple of 2^-12 segments and counts acknowledgements (`count =
+//!   "acks"`).
+//! - A sibling in fast recovery enters the sums with its ssthresh, as in RFC 6356 section 4. The kernel uses
+//!   its window.
+//! - All subflows are assumed to have the same MSS.
+//!
+//! `form = "printed"` uses the loss rule printed in PC16, `cwnd + 1/cwnd`, which contradicts the text of that
+//! paper. A loss then does not reduce the window, and a timeout halves it. `form = "kernel"` selects the
+//! kernel's integer arithmetic (`lia/kernel.rs`).
 
 mod kernel;
 
@@ -16,7 +22,7 @@ use super::reno::additive_increase;
 use super::sibling::{Coupling, Recovering};
 use super::{AckSample, CongestionController, CongestionEvent, Window};
 
-/// Linked increases.
+/// The linked increases algorithm.
 #[derive(Debug)]
 pub struct Lia {
     coupling: Coupling,
@@ -38,13 +44,13 @@ impl Lia {
         Box::new(Self { coupling, printed: form == "printed", counter: 0 })
     }
 
-    /// Returns the acknowledged segments for which the window grows by one: `cwnd_total` / alpha, unless Reno needs
-    /// more.
+    /// Returns the number of acknowledged segments for which the window grows by one: `cwnd_total` / alpha,
+    /// but at least as many as Reno needs.
     fn segments_per_increase(&self, ack: &AckSample<'_>, window: &Window) -> u32 {
         let paths = self.coupling.paths(ack, window);
         let best = paths.clone().map(|path| path.rate() / path.rtt).fold(0.0, f64::max);
         let sum: f64 = paths.map(|path| path.rate()).sum();
-        // If no path is in the sums, the quotient is 0 / 0, which is cast to 0.
+        // If no path is in the sums, the quotient is 0 / 0. This is NaN, which is cast to 0.
         (sum * sum / best).round() as u32
     }
 }

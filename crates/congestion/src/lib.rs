@@ -1,7 +1,8 @@
-//! Congestion control: the trait, the values that a controller gets, and the table of names.
+//! Congestion control: the trait, the values passed to a controller, and the table of controllers.
 //!
-//! The division of labour is Linux's: the subflow finds losses and runs recovery and undo, and the controller sizes
-//! the window. The subflow owns the `Window`, and callbacks get `&mut Window`.
+//! The division of labour is that of Linux. The subflow detects losses and runs recovery and undo. The
+//! controller sets the size of the window. The subflow owns the `Window` and passes it to the callbacks as
+//! `&mut Window`.
 
 mod balia;
 mod bbr;
@@ -41,7 +42,7 @@ pub use sample::{
 pub use sibling::SiblingView;
 pub use wvegas::WVegas;
 
-/// The window that a connection begins with, in segments (RFC 6928).
+/// The initial window of a connection, segments (RFC 6928).
 pub const INITIAL_WINDOW: u32 = 10;
 
 /// Congestion controllers, as a kind of plug-in.
@@ -71,7 +72,7 @@ impl Kind for Controllers {
     }
 }
 
-/// The table of names: a controller is one file and one line here.
+/// The table of controllers. A new controller needs one file and one entry here.
 const TABLE: &[(PluginName, Build)] = &[
     (
         PluginName::new(
@@ -158,15 +159,15 @@ const TABLE: &[(PluginName, Build)] = &[
 
 const RECONSTRUCTED: &str = "Its law is printed, its gains and estimators were not found: results hang on the parameters declared.";
 
-/// Every controller's name with the first sentence of its documentation.
+/// Returns the name of every controller with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
     anabranch_plugin::names::<Controllers>()
 }
 
-/// Builds a controller from its name and its own parameters.
+/// Builds a controller from its name and its parameters.
 ///
 /// # Errors
-/// Unknown names, and every parameter that is unknown or out of range.
+/// Unknown names, and parameters that are unknown or out of range.
 pub fn build(
     choice: &PluginChoice,
     registry: &Registry,
@@ -175,7 +176,7 @@ pub fn build(
     anabranch_plugin::build::<Controllers>(choice, registry, random)
 }
 
-/// The parameters of the controller called `name`.
+/// Returns the parameters of the controller `name`.
 ///
 /// # Errors
 /// Unknown names.
@@ -183,11 +184,11 @@ pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<Controllers>(name)
 }
 
-/// Returns the note that belongs to a result of the controller `choice`: that it is a reconstruction, and its
-/// parameters. `None` for other controllers.
+/// Returns the note to print with results of the controller `choice`: that it is a reconstruction, and its
+/// parameters. Returns `None` for controllers that are not reconstructions.
 ///
 /// # Errors
-/// Unknown names, and every parameter that is unknown or out of range.
+/// Unknown names, and parameters that are unknown or out of range.
 pub fn note(choice: &PluginChoice, registry: &Registry) -> Result<Option<String>, PluginError> {
     let Some(known) = names().find(|known| known.name == choice.name) else { return Ok(None) };
     let Some(note) = known.note else { return Ok(None) };

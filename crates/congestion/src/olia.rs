@@ -1,11 +1,14 @@
 //! OLIA, opportunistic linked increases (Khalili et al., `CoNEXT` 2012;
 //! draft-khalili-mptcp-congestion-control; `mptcp_olia.c` of the out-of-tree kernel).
 //!
-//! The best paths have the largest l / RTT^2, as in the kernel (the draft's text has other powers in places). Here l
-//! is the number of bytes since the last loss or between the last two losses, whichever is larger. Fractions are
-//! carried over. The kernel drops the remainder beyond a whole segment. `form = "printed"` is equation 5 of HO20,
-//! whose numerator lacks 1 / `RTT_i`^2. RTTs are in seconds there, because the paper names no unit. `form = "kernel"`
-//! is the kernel's own arithmetic (`olia/kernel.rs`).
+//! The best paths have the largest l / RTT^2, as in the kernel. (The draft's text has other powers in
+//! places.) l is the number of bytes acknowledged since the last loss or between the last two losses,
+//! whichever is larger. Fractions of a segment are carried over. The kernel drops the remainder after each
+//! whole segment.
+//!
+//! `form = "printed"` uses equation 5 of HO20, whose numerator lacks 1 / `RTT_i`^2. RTTs are in seconds
+//! there, because the paper names no unit. `form = "kernel"` selects the kernel's integer arithmetic
+//! (`olia/kernel.rs`).
 
 mod kernel;
 
@@ -16,25 +19,27 @@ use super::reno::additive_increase;
 use super::sibling::{Coupling, Path, Recovering};
 use super::{AckSample, CongestionController, CongestionEvent, Window};
 
-/// Opportunistic linked increases.
+/// The opportunistic linked increases algorithm.
 #[derive(Debug)]
 pub struct Olia {
     coupling: Coupling,
     printed: bool,
-    /// Acknowledged segments towards the next increase, used with a single path.
+    /// Acknowledged segments towards the next increase. Used only if there is a single path.
     counter: u32,
-    /// The fraction of a segment by which the window must still grow; if negative, shrink.
+    /// The fraction of a segment that is still to be added to the window, or to be removed if negative.
     credit: f64,
 }
 
-/// l / RTT^2, which grows with the square of the rate that a TCP would have there.
+/// Returns l / RTT^2, by which paths are compared. It grows with the square of the rate of one TCP on that
+/// path.
 fn quality(path: &Path<'_>) -> f64 {
     let bytes = path.view.bytes_since_loss.max(path.view.bytes_between_losses);
     bytes as f64 / (path.rtt * path.rtt)
 }
 
-/// alpha: growth moves from the paths with the largest windows (M) to the best paths (B) that are
-/// not among them, if there are any; `all` is their number N.
+/// Returns alpha, which moves growth between paths. The best paths that do not have the largest window gain,
+/// and the paths with the largest window lose. If there are no such best paths, alpha is zero. `all` is the
+/// number N of paths.
 fn alpha<'a>(own: &Path<'a>, paths: impl Iterator<Item = Path<'a>> + Clone, all: usize) -> f64 {
     let most = paths.clone().map(|path| path.cwnd).fold(0.0, f64::max);
     let best = paths.clone().map(|path| quality(&path)).fold(0.0, f64::max);
@@ -66,7 +71,8 @@ impl Olia {
         Box::new(Self { coupling, printed: form == "printed", counter: 0, credit: 0.0 })
     }
 
-    /// Returns the growth in segments for each acknowledged segment. `None` means Reno's growth, for a single path.
+    /// Returns the growth in segments per acknowledged segment. `None` means that Reno's growth applies to a
+    /// single path.
     fn increase(&self, ack: &AckSample<'_>, window: &Window) -> Option<f64> {
         let paths = self.coupling.paths(ack, window);
         let own = paths.clone().find(|path| path.view.id == ack.id)?;
@@ -102,7 +108,7 @@ impl CongestionController for Olia {
     }
 
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
-        // The count towards the next segment is kept, as in the kernel.
+        // The segments counted towards the next increase are kept, as in the kernel.
         window.ssthresh = (window.cwnd / 2).max(2);
     }
 

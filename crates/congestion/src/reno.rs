@@ -1,13 +1,13 @@
-//! `NewReno` as in Linux (`tcp_cong.c`): RFC 5681 section 3.1 with full byte counting per segment.
+//! `NewReno` as in Linux (`tcp_cong.c`): RFC 5681 section 3.1, counting every acknowledged segment.
 //!
-//! Linux halves cwnd where RFC 5681 equation 4 halves `FlightSize`; no ABC limit applies.
+//! Linux halves cwnd, where RFC 5681 equation 4 halves `FlightSize`. Linux has no ABC limit.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::RandomStream;
 
 use super::{AckSample, CongestionController, CongestionEvent, Window};
 
-/// AIMD(1, 1/2).
+/// Additive increase by one segment, multiplicative decrease by half.
 #[derive(Debug, Default)]
 pub struct Reno {
     /// Segments acknowledged towards the next increase (`snd_cwnd_cnt`).
@@ -32,7 +32,7 @@ pub fn slow_start(window: &mut Window, acked: u32) -> u32 {
     left
 }
 
-/// Additive increase (`tcp_cong_avoid_ai`): one segment per `per` segments acknowledged.
+/// Additive increase (`tcp_cong_avoid_ai`): the window grows by one segment for `per` acknowledged segments.
 pub fn additive_increase(window: &mut Window, counter: &mut u32, per: u32, acked: u32) {
     if *counter >= per {
         *counter = 0;

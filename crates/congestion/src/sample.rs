@@ -1,4 +1,4 @@
-//! The values that a controller gets: the window, acknowledgements, losses and events of its subflow.
+//! The values passed to a controller: the window, and the acknowledgements, losses and events of its subflow.
 
 use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
@@ -7,14 +7,14 @@ use super::SiblingView;
 /// The congestion window and the slow-start threshold, in segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Segments that may be in flight.
+    /// The number of segments that may be in flight.
     pub cwnd: u32,
-    /// Below this threshold the window grows by slow start; `u32::MAX` until the first congestion.
+    /// The slow-start threshold. Slow start applies below it. `u32::MAX` until the first congestion.
     pub ssthresh: u32,
 }
 
 impl Window {
-    /// True while the window grows by slow start (`tcp_in_slow_start`).
+    /// Returns whether the window is in slow start (`tcp_in_slow_start`).
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -23,30 +23,30 @@ impl Window {
 /// A delivery-rate sample (draft-ietf-ccwg-bbr section 4.1.2; Linux `tcp_rate.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateSample {
-    /// Segments delivered over `interval`.
+    /// Segments delivered during `interval`.
     pub delivered: u32,
-    /// The subflow's delivered count when the sampled segment was sent.
+    /// The delivered count of the subflow when the sampled segment was sent.
     pub prior_delivered: u64,
-    /// The longer of the send and the acknowledgement interval; zero when the sample is invalid.
+    /// The longer of the send interval and the acknowledgement interval. Zero if the sample is invalid.
     pub interval: Duration,
-    /// The sample was taken while the application had nothing to send.
+    /// Whether the application had no more data to send when the segment was sent.
     pub app_limited: bool,
-    /// Segments in flight when the sampled segment was sent, without itself.
+    /// Segments in flight when the sampled segment was sent, not counting it.
     pub in_flight_at_send: u32,
-    /// Segments marked lost between its transmission and its acknowledgement.
+    /// Segments marked lost between the segment's transmission and its acknowledgement.
     pub lost: u32,
-    /// Segments delivered over `interval` by acknowledgements that reported a mark.
+    /// The part of `delivered` whose acknowledgements reported an ECN mark.
     pub delivered_ce: u32,
 }
 
-/// One acknowledgement, as a controller sees it. Counts are in segments unless the name says bytes.
+/// The data of one acknowledgement. Counts are in segments unless the name contains `bytes`.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample<'a> {
-    /// When the acknowledgement arrived.
+    /// Arrival time of the acknowledgement.
     pub now: Instant,
-    /// `now` by the host's tick clock (jiffies), for algorithms that read that clock.
+    /// Arrival time on the host's tick clock (jiffies), for algorithms that use that clock.
     pub coarse_now: Instant,
-    /// The length of a tick of that clock; zero if the clock is exact.
+    /// The resolution of the tick clock. Zero if the clock is exact.
     pub tick: Duration,
     /// Segments newly acknowledged, cumulatively or selectively.
     pub acked: u32,
@@ -54,23 +54,23 @@ pub struct AckSample<'a> {
     pub acked_bytes: u64,
     /// Segments newly marked lost.
     pub newly_lost: u32,
-    /// Segments delivered since the subflow began, including the handshake's (`tp->delivered`).
+    /// Segments delivered since the subflow began, including the SYN (`tp->delivered`).
     pub delivered: u64,
-    /// The part of `delivered` whose acknowledgements reported a mark (`tp->delivered_ce`).
+    /// The part of `delivered` whose acknowledgements reported an ECN mark (`tp->delivered_ce`).
     pub delivered_ce: u64,
-    /// The acknowledgement reports a mark (ECN-Echo, RFC 3168).
+    /// Whether the acknowledgement reports an ECN mark (ECN-Echo, RFC 3168).
     pub echo: bool,
-    /// Payload of a full segment, bytes.
+    /// Payload of a full segment (MSS), bytes.
     pub mss: u32,
-    /// When pacing permits the next segment; in the past if pacing does not delay it.
+    /// The earliest time at which pacing permits the next segment. In the past if pacing does not delay it.
     pub next_departure: Instant,
     /// Segments in flight before the acknowledgement.
     pub prior_in_flight: u32,
-    /// Segments in flight after it.
+    /// Segments in flight after the acknowledgement.
     pub in_flight: u32,
-    /// RTT of the most recently sent segment newly acknowledged, without ambiguity.
+    /// RTT of the most recently sent segment among those newly acknowledged. `None` if it was retransmitted.
     pub rtt: Option<Duration>,
-    /// The receiver may have delayed the acknowledgement, because it is for a single segment that was not full
+    /// Whether the receiver may have delayed the acknowledgement: it is for one segment that was not full
     /// (`is_ack_delayed`).
     pub maybe_delayed: bool,
     /// Smoothed RTT.
@@ -79,103 +79,105 @@ pub struct AckSample<'a> {
     pub min_rtt: Option<Duration>,
     /// The delivery-rate sample.
     pub rate: RateSample,
-    /// Payload bytes sent so far, that is, the position of the next new byte.
+    /// Payload bytes sent so far. This is the position of the next new byte.
     pub snd_nxt: u64,
-    /// Position up to which everything is acknowledged.
+    /// The position up to which all payload bytes are acknowledged.
     pub snd_una: u64,
-    /// The window was fully used (`tcp_is_cwnd_limited`). Otherwise no loss-based controller grows.
+    /// Whether the window was fully used (`tcp_is_cwnd_limited`). If not, loss-based controllers do not grow
+    /// the window.
     pub cwnd_limited: bool,
-    /// The core allows growth: the acknowledgement advanced and no reduction is under way.
+    /// Whether the window may grow: the acknowledgement advanced and no reduction is in progress.
     pub may_grow: bool,
-    /// The subflow's pacing rate is enforced.
+    /// Whether the subflow is paced.
     pub paced: bool,
     /// The pacing rate.
     pub pacing_rate: Rate,
-    /// The subflow is one of Multipath TCP, and not plain TCP (`mptcp`).
+    /// Whether the subflow belongs to a Multipath TCP connection (`mptcp`). False for plain TCP.
     pub multipath: bool,
-    /// The subflow's own identity, used to find it among the siblings.
+    /// The identity of the subflow. It identifies the subflow in `siblings`.
     pub id: SubflowId,
-    /// All subflows of the connection, itself included; empty unless `wants_siblings`.
+    /// All subflows of the connection, including this one. Empty unless the controller's `wants_siblings` is
+    /// true.
     pub siblings: &'a [SiblingView],
 }
 
-/// One segment newly marked lost. Counts are in segments.
+/// A segment that was just marked lost. Counts are in segments.
 #[derive(Clone, Copy, Debug)]
 pub struct LostSegment {
-    /// When it was marked.
+    /// The time at which it was marked.
     pub now: Instant,
-    /// The position of its first payload byte in the subflow, and the position after its last byte.
+    /// Position of the segment's first payload byte in the subflow's data.
     pub start: u64,
-    /// See `start`.
+    /// Position after the segment's last payload byte.
     pub end: u64,
-    /// Segments in flight when it was last sent, without itself.
+    /// Segments in flight when it was last sent, not counting it.
     pub in_flight_at_send: u32,
-    /// Segments marked lost since then, including itself.
+    /// Segments marked lost since then, including this one.
     pub lost_since_send: u32,
-    /// It was sent while the application had nothing more to send.
+    /// Whether the application had no more data to send when it was sent.
     pub app_limited: bool,
-    /// Segments delivered since the subflow began, including those of the current acknowledgement.
+    /// Segments delivered since the subflow began, including those that the current acknowledgement delivers.
     pub delivered: u64,
     /// Whether the peer supports SACK.
     pub selective_acks: bool,
 }
 
-/// Why the window is to be cut.
+/// The reason for a reduction of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionKind {
-    /// Loss found by RACK: fast recovery begins.
+    /// RACK detected a loss, and fast recovery begins.
     Loss,
-    /// A tail loss repaired by a loss probe.
+    /// A loss probe repaired a tail loss.
     TailLoss,
     /// The retransmission timer expired.
     Timeout,
-    /// The peer reported a mark of congestion (ECN-Echo, RFC 3168): nothing was lost.
+    /// The peer reported an ECN mark (ECN-Echo, RFC 3168). Nothing was lost.
     Ecn,
 }
 
 /// A congestion event.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionEvent {
-    /// When.
+    /// The time of the event.
     pub now: Instant,
-    /// Why.
+    /// The reason.
     pub kind: CongestionKind,
     /// Segments in flight.
     pub in_flight: u32,
 }
 
-/// Data is about to be sent and nothing is in flight (`CA_EVENT_TX_START`).
+/// The start of a transmission after nothing was in flight (`CA_EVENT_TX_START`).
 #[derive(Clone, Copy, Debug)]
 pub struct TransmitStart {
-    /// When.
+    /// The current time.
     pub now: Instant,
-    /// `now` as the host's tick clock shows it (jiffies).
+    /// The current time on the host's tick clock (jiffies).
     pub coarse_now: Instant,
-    /// The time of the last transmission by that clock (`lsndtime`).
+    /// The time of the last transmission on the tick clock (`lsndtime`).
     pub last_sent: Instant,
-    /// The application, not the window, had held the subflow back.
+    /// Whether the application, not the window, had limited the subflow.
     pub app_limited: bool,
-    /// The minimum RTT so far; at first that of the handshake.
+    /// The minimum RTT so far, which begins with that of the handshake.
     pub min_rtt: Option<Duration>,
 }
 
-/// A subflow's handshake is complete (`init` of `tcp_congestion_ops`, in `tcp_init_transfer`).
+/// The completion of a subflow's handshake (`init` of `tcp_congestion_ops`, in `tcp_init_transfer`).
 #[derive(Clone, Copy, Debug)]
 pub struct Opened {
-    /// The time of completion, by the host's tick clock.
+    /// The time of completion on the host's tick clock.
     pub coarse_now: Instant,
     /// The RTT that the handshake measured.
     pub rtt: Option<Duration>,
-    /// Payload of a full segment, bytes.
+    /// Payload of a full segment (MSS), bytes.
     pub mss: u32,
 }
 
-/// Why the core changed the window itself.
+/// The reason why the sender changed the window itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowChange {
-    /// Proportional rate reduction (PRR), or its end.
+    /// Proportional rate reduction (PRR) changed the window, or ended.
     Reduction,
-    /// The retransmission timer.
+    /// The retransmission timer expired.
     Timeout,
     /// Nothing was sent for longer than the RTO.
     Idle,
@@ -183,6 +185,6 @@ pub enum WindowChange {
     ApplicationLimited,
     /// A reduction proved spurious and was undone.
     Undo,
-    /// A scheduler's penalty.
+    /// The scheduler penalised the subflow.
     Penalty,
 }

@@ -1,5 +1,5 @@
-//! Common parts of the coupled controllers: the view of a sibling, the siblings that count, and the counting of
-//! acknowledgements.
+//! Common parts of the coupled controllers: the view of a sibling, the selection of the siblings in the sums,
+//! and the counting of acknowledgements.
 
 pub(super) mod kernel;
 
@@ -9,28 +9,28 @@ use anabranch_units::{Duration, Rate, SubflowId};
 use super::reno::slow_start;
 use super::{AckSample, CongestionState, Window};
 
-/// A subflow is dead after this number of consecutive timeouts without progress. A single timeout may be accidental,
-/// and has already reduced the window to one segment.
+/// A subflow is dead after this number of consecutive timeouts without progress. One timeout is not enough:
+/// it may be accidental, and it has already reduced the window to one segment.
 const DEAD_AFTER_TIMEOUTS: u32 = 2;
 
-/// A coupled controller's view of a sibling subflow.
+/// A sibling subflow, as passed to a coupled controller.
 #[derive(Clone, Copy, Debug)]
 pub struct SiblingView {
-    /// Which subflow.
+    /// The identity of the subflow.
     pub id: SubflowId,
     /// Its window.
     pub window: Window,
-    /// Its smoothed RTT, once there is a sample.
+    /// Its smoothed RTT. `None` before the first sample.
     pub srtt: Option<Duration>,
     /// Its minimum RTT over the last 300 s.
     pub min_rtt: Option<Duration>,
-    /// Its state.
+    /// Its congestion state.
     pub state: CongestionState,
-    /// It can carry data: established, and neither closed nor closing.
+    /// Whether it can carry data: it is established and is not closing.
     pub usable: bool,
-    /// Data waits on it and nothing was acknowledged for several timer periods.
+    /// Whether it has data in flight or waiting, and nothing was acknowledged for several timer periods.
     pub stale: bool,
-    /// Retransmission timeouts in a row, without progress between them.
+    /// Consecutive retransmission timeouts without progress.
     pub consecutive_timeouts: u32,
     /// Payload bytes acknowledged since its last loss.
     pub bytes_since_loss: u64,
@@ -40,7 +40,7 @@ pub struct SiblingView {
     pub published_rate: Option<Rate>,
 }
 
-/// A subflow in the sums of a coupled controller.
+/// A subflow that is included in the sums of a coupled controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path<'a> {
     /// Its window, segments.
@@ -51,7 +51,7 @@ pub(super) struct Path<'a> {
 }
 
 impl Path<'_> {
-    /// Segments per second.
+    /// Returns the rate, segments per second.
     pub(super) fn rate(&self) -> f64 {
         self.cwnd / self.rtt
     }
@@ -60,24 +60,25 @@ impl Path<'_> {
 /// The parameters that all coupled controllers have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Coupling {
-    /// Whether a dead subflow is removed from the sums.
+    /// Whether dead subflows are excluded from the sums.
     dead_leave: bool,
     /// Whether growth counts acknowledgements instead of acknowledged segments.
     per_acknowledgement: bool,
     recovering: Recovering,
 }
 
-/// The window that is used for a sibling in fast recovery.
+/// The window used for a sibling in fast recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recovering {
-    /// Its threshold, the window after recovery (RFC 6356 section 4; `mptcp_get_crt_cwnd` of OLIA).
+    /// The slow-start threshold, which is the window after recovery (RFC 6356 section 4; `mptcp_get_crt_cwnd`
+    /// of OLIA).
     Threshold,
-    /// Its current window (`mptcp_balia_recalc_ai`).
+    /// The current window (`mptcp_balia_recalc_ai`).
     Window,
 }
 
 impl Coupling {
-    /// Reads `dead` and `count`.
+    /// Reads the parameters `dead` and `count`.
     pub(super) fn read(parameters: &mut Parameters<'_>, recovering: Recovering) -> Self {
         Self {
             dead_leave: leaves(parameters),
@@ -86,14 +87,14 @@ impl Coupling {
         }
     }
 
-    /// The number of paths N: all that could be in the sums, even without an RTT (`cnt_established`).
+    /// Returns the number of paths N. Unlike the sums, it includes paths without an RTT (`cnt_established`).
     pub(super) fn established(self, ack: &AckSample<'_>) -> usize {
         let there = |view: &&SiblingView| view.id == ack.id || counts(view, self.dead_leave);
         ack.siblings.iter().filter(there).count()
     }
 
-    /// The subflows in the sums: those with an RTT that are not closed, and with `dead = "leave"` not dead either.
-    /// The subflow itself always counts, because it was just acknowledged.
+    /// Returns the subflows in the sums: those that have an RTT and are not closed. With `dead = "leave"`,
+    /// dead subflows are excluded. The subflow itself is always included, because it was just acknowledged.
     pub(super) fn paths<'a>(
         self,
         ack: &'a AckSample<'_>,
@@ -114,8 +115,8 @@ impl Coupling {
         })
     }
 
-    /// Applies slow start, which is not coupled. Returns the remaining segments for congestion avoidance; with `count
-    /// = "acks"`, one per acknowledgement.
+    /// Applies slow start, which is not coupled. Returns the number of acknowledged segments that remain for
+    /// congestion avoidance, at most one with `count = "acks"`.
     pub(super) fn after_slow_start(self, ack: &AckSample<'_>, window: &mut Window) -> u32 {
         if !ack.may_grow || !ack.cwnd_limited {
             return 0;
@@ -125,13 +126,13 @@ impl Coupling {
     }
 }
 
-/// Reads the parameter `dead`. Returns true if a dead subflow is removed from the sums.
+/// Reads the parameter `dead`. Returns whether dead subflows are excluded from the sums.
 pub(super) fn leaves(parameters: &mut Parameters<'_>) -> bool {
     parameters.word("dead", &["leave", "stay"]) == "leave"
 }
 
-/// Returns whether a sibling is in the sums: it is not closed and, if dead ones are removed, neither stale nor
-/// repeatedly timed out without progress.
+/// Returns whether a sibling is included in the sums. A closed sibling is not. If `dead_leave` is true, a
+/// sibling that is stale or has timed out repeatedly is not included either.
 pub(super) fn counts(view: &SiblingView, dead_leave: bool) -> bool {
     let dead = view.stale || view.consecutive_timeouts >= DEAD_AFTER_TIMEOUTS;
     view.usable && !(dead && dead_leave)

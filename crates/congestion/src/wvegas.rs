@@ -1,10 +1,12 @@
-//! Weighted Vegas (Cao, Xu and Fu, ICNP 2012; `mptcp_wvegas.c` of the out-of-tree kernel). Each subflow keeps alpha
-//! segments in queues. Its alpha is a share of `total_alpha` that equals its share of the rate.
+//! Weighted Vegas (Cao, Xu and Fu, ICNP 2012; `mptcp_wvegas.c` of the out-of-tree kernel). Each subflow keeps
+//! alpha segments in queues. Its alpha is the part of `total_alpha` that corresponds to its part of the total
+//! rate.
 //!
-//! As in the kernel, it evaluates the delay once per round trip, and grows even if the window was not fully used. One
-//! difference: this form drains a queue only if there is one. In the kernel, a round whose mean RTT equals the
-//! minimum to the microsecond halves the window. This does not happen with real clocks, but it does here with
-//! `form = "kernel"` (`wvegas/kernel.rs`).
+//! As in the kernel, the delay is evaluated once per round trip, and the window grows even if it was not
+//! fully used. There is one difference: this form drains a queue only if there is a queue. The kernel halves
+//! the window after a round whose mean RTT equals the minimum RTT to the microsecond. With real clocks this
+//! does not happen, but in the simulator it does. `form = "kernel"` includes this behaviour
+//! (`wvegas/kernel.rs`).
 
 mod kernel;
 
@@ -16,22 +18,24 @@ use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, Reno, Window, slow_start,
 };
 
-/// State that restarts whenever the subflow returns to Open (`wvegas_enable`).
+/// State that is reset when the subflow returns to Open (`wvegas_enable`).
 #[derive(Debug)]
 struct Rounds {
-    /// The round ends when this position is acknowledged. If `None`, the next acknowledgement begins a round.
+    /// The round ends when data up to this position is acknowledged. If `None`, the next acknowledgement
+    /// begins a round.
     end: Option<u64>,
     /// The number of RTT samples in the round, and their sum in microseconds.
     count: u64,
     sum: u64,
     alpha: f64,
-    /// The rate in segments per second when the queue last had its target length; zero before.
+    /// The rate when the queue last had its target length, segments per second. Zero before that.
     rate: f64,
-    /// The smallest queueing delay since the last drain, microseconds; zero before the first sample.
+    /// The smallest queueing delay since the last reduction by `drain`, microseconds. Zero before the first
+    /// sample.
     queue_delay: u64,
 }
 
-/// Weighted Vegas.
+/// The weighted Vegas algorithm.
 #[derive(Debug)]
 pub struct WVegas {
     initial_alpha: f64,
@@ -39,10 +43,10 @@ pub struct WVegas {
     gamma: f64,
     dead_leave: bool,
     reno: Reno,
-    /// Whether the state is Open. The delay controls the window only in this state.
+    /// Whether the congestion state is Open. Only then does the delay control the window.
     open: bool,
     rounds: Rounds,
-    /// Smallest RTT ever, microseconds.
+    /// The smallest RTT so far, microseconds.
     base_rtt: u64,
     mss: u32,
 }
@@ -75,7 +79,7 @@ impl WVegas {
         })
     }
 
-    /// Returns this subflow's share of the total rate of all subflows that have a rate.
+    /// Returns this subflow's fraction of the total rate of all subflows that have a rate.
     fn weight(&self, ack: &AckSample<'_>) -> f64 {
         let others = ack.siblings.iter().filter(|view| view.id != ack.id);
         let alive = others.filter(|view| counts(view, self.dead_leave));
@@ -84,7 +88,7 @@ impl WVegas {
         own / (own + bps)
     }
 
-    /// Ends a round trip: compares its mean RTT with the minimum RTT.
+    /// Ends a round trip: compares its mean RTT with the base RTT.
     fn end_round(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         let (cwnd, base) = (u64::from(window.cwnd), self.base_rtt);
         let rtt = self.rounds.sum / self.rounds.count;
@@ -104,7 +108,7 @@ impl WVegas {
         window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);
     }
 
-    /// Changes the window by one segment, towards alpha segments in queues.
+    /// Changes the window by one segment, so that alpha segments stay in queues.
     fn steer(&mut self, ack: &AckSample<'_>, window: &mut Window, queued: f64, rtt: u64) {
         if queued >= self.rounds.alpha {
             self.rounds.rate = f64::from(window.cwnd) * 1e6 / rtt as f64;
@@ -118,7 +122,7 @@ impl WVegas {
         }
     }
 
-    /// Reduces the window once if the queueing delay has doubled since the last drain.
+    /// Reduces the window if the queueing delay has doubled since the last reduction.
     fn drain(&mut self, window: &mut Window, rtt: u64) {
         let delay = rtt - self.base_rtt;
         let rounds = &mut self.rounds;
@@ -189,7 +193,7 @@ impl CongestionController for WVegas {
         true
     }
 
-    /// Published only if the current round has samples (`mptcp_wvegas_weight` reads `sampled_rtt`).
+    /// Published only if the current round has RTT samples (`mptcp_wvegas_weight` reads `sampled_rtt`).
     fn published_rate(&self) -> Option<Rate> {
         let bytes = self.rounds.rate * f64::from(self.mss);
         (bytes > 0.0 && self.rounds.count > 0).then(|| Rate::from_bytes_per_second(bytes as u64))

@@ -50,7 +50,7 @@ fn a_parameter_without_effect_is_refused() {
         built.err().map_or(0, |error| error.faults.len())
     };
     assert_eq!(faults("bbr3(ecn=true, ecn_max_rtt_ms=20)"), 0);
-    // Without ECN no mark counts, so the parameter for the route is rejected.
+    // Without ECN, marks are ignored, so the parameter for the longest RTT is rejected.
     assert_eq!(faults("bbr3(ecn_max_rtt_ms=20)"), 1);
     assert_eq!(faults("bbr3(ecn=false, ecn_max_rtt_ms=20)"), 1);
 }
@@ -87,8 +87,8 @@ fn acknowledgement(now: Instant, acked: u32, rtt: Duration) -> AckSample<'static
     }
 }
 
-/// Runs a controller over a lossless path for `seconds` after one loss at `window`, an
-/// acknowledgement for each segment, and returns (time since the loss, cwnd) once a round trip.
+/// Runs a controller for `seconds` on a path without loss, after one loss at `window`. There is one
+/// acknowledgement per segment. Returns (time since the loss, cwnd) once per round trip.
 fn after_a_loss(name: &str, window: u32, rtt_ms: u64, seconds: u64) -> Vec<(f64, u32)> {
     let mut controller =
         congestion::build(&named(name), &Registry::TABLES, random()).expect("a known name");
@@ -124,8 +124,8 @@ fn reno_halves_and_adds_one_segment_a_round_trip() {
 
 #[test]
 fn cubic_follows_the_curve_of_its_standard() {
-    // W(t) = C (t - K)^3 + W_max with C = 0.4, K = cbrt(W_max 0.3 / C) (RFC 9438 section 4.2), one
-    // RTT ahead; a long path, so that the Reno-friendly region does not take over.
+    // W(t) = C (t - K)^3 + W_max with C = 0.4, K = cbrt(W_max 0.3 / C) (RFC 9438 section 4.2), one RTT ahead.
+    // The path is long, so that the Reno-friendly region does not apply.
     let (window, rtt) = (400.0_f64, 0.2);
     let k = (window * 0.3 / 0.4).cbrt();
     let curve = after_a_loss("cubic", 400, 200, 10);
@@ -133,7 +133,7 @@ fn cubic_follows_the_curve_of_its_standard() {
     let mut compared = 0;
     for (t, cwnd) in curve.into_iter().filter(|(t, _)| *t > 1.0 && *t < 9.0) {
         let target = 0.4 * (t + rtt - k).powi(3) + window;
-        // The window follows the target with a delay of one round trip.
+        // The window follows the target one round trip later.
         let slack = 2.0 + 1.2 * (rtt + 0.05) * 1.2 * (t + rtt - k).powi(2).max(1.0);
         assert!((f64::from(cwnd) - target).abs() < slack, "{t}: {cwnd} against {target}");
         compared += 1;
@@ -143,15 +143,15 @@ fn cubic_follows_the_curve_of_its_standard() {
 
 #[test]
 fn cubic_is_never_slower_than_reno_would_be() {
-    // Small windows and short round trips: the Reno-friendly region, slope 3 (1-b)/(1+b) = 0.53.
+    // With a small window and a short RTT, the Reno-friendly region applies, with slope 3 (1-b)/(1+b) = 0.53.
     let curve = after_a_loss("cubic", 20, 20, 4);
     let (t, cwnd) = *curve.last().expect("a curve");
     let reno = 14.0 + 0.5294 * t / 0.02;
     assert!(f64::from(cwnd) > 0.9 * reno, "{cwnd} after {t} s, Reno-friendly {reno}");
 }
 
-/// RFC 9438 section 4.7: a loss below the last maximum remembers a smaller one, W (1 + beta) / 2. After losses at 400
-/// and then 300, the remembered maximum is 255. The window grows from 210 to it in K = cbrt(45 / 0.4) = 4.8 s.
+/// RFC 9438 section 4.7: after a loss below the last maximum, the new maximum is W (1 + beta) / 2. After
+/// losses at 400 and then at 300, it is 255. The window grows from 210 to 255 in K = cbrt(45 / 0.4) = 4.8 s.
 #[test]
 fn cubic_releases_more_when_it_did_not_come_back() {
     let mut cubic = congestion::build(&named("cubic"), &Registry::TABLES, random()).expect("cubic");
@@ -175,8 +175,8 @@ fn cubic_releases_more_when_it_did_not_come_back() {
     assert!((f64::from(state.cwnd) - plateau).abs() <= 2.0, "{} and not {plateau}", state.cwnd);
 }
 
-/// RFC 5681: slow start adds the acknowledged segments and stops at ssthresh. Half of the window remains, at least
-/// two segments. An unused window does not grow. CUBIC differs only in the fraction.
+/// RFC 5681: slow start adds the acknowledged segments and stops at ssthresh. A loss leaves half of the
+/// window, at least two segments. An unused window does not grow. CUBIC differs only in the fraction.
 #[test]
 fn slow_start_halving_and_an_unused_window() {
     let rtt = Duration::from_millis(100);
@@ -205,8 +205,8 @@ fn slow_start_halving_and_an_unused_window() {
     }
 }
 
-/// The requirements of each controller: whether it replaces proportional rate reduction (`cong_control`), how many
-/// windows the send buffer holds (`sndbuf_expand`: 3 for BBR, else 2), whether it reads its siblings.
+/// Whether each controller replaces proportional rate reduction (`cong_control`), the number of windows in
+/// the send buffer (`sndbuf_expand`: 3 for BBR, otherwise 2), and whether it reads its siblings.
 #[test]
 fn controllers_ask_for_what_their_algorithm_needs() {
     let coupled = ["lia", "olia", "balia", "wvegas"];
@@ -225,7 +225,8 @@ fn controllers_ask_for_what_their_algorithm_needs() {
         assert_eq!(built.wants_siblings(), coupled.contains(&name), "{name}");
         assert!(!built.marks_application_limited(), "{name}");
         assert!(built.published_rate().is_none() && built.pacing_rate().is_none(), "{name}");
-        // `tcp_reno_undo_cwnd`: the larger of both. BBR version 1 leaves the window as it is.
+        // `tcp_reno_undo_cwnd` returns the larger of the two windows. BBR version 1 does not change the
+        // window.
         let undone =
             [60, 140].map(|prior| built.undo_cwnd(&Window { cwnd: 100, ssthresh: 50 }, prior));
         let expected = if name.starts_with("bbr") { [100, 100] } else { [100, 140] };
@@ -233,8 +234,8 @@ fn controllers_ask_for_what_their_algorithm_needs() {
     }
 }
 
-/// `tcp_reno_cong_avoid`: segments used by slow start are not counted again, even if an unused window was reduced
-/// below the counter.
+/// `tcp_reno_cong_avoid`: segments used in slow start do not count in congestion avoidance. This also holds
+/// if an unused window was reduced below the counter.
 #[test]
 fn slow_start_leaves_the_count_alone() {
     let now = Instant::ZERO + Duration::from_secs(10);

@@ -1,10 +1,13 @@
-//! BALIA as `mptcp_balia.c` of the out-of-tree kernel computes it, with its faults.
+//! BALIA as computed by `mptcp_balia.c` of the out-of-tree kernel, including two bugs of that code.
 //!
-//! The kernel computes the increase and the cut together and stores both. In slow start it does so with every
-//! acknowledgement, otherwise when the window has grown and when a reduction has ended. A change of state should also
-//! cause it. The kernel has a fault here: it sets a flag of the subflow, but reads the flag of the connection. A
-//! penalty halves the window and leaves the stored cut unchanged. If a loss follows soon, the cut is larger than the
-//! window and the threshold wraps around. The window then has no limit until the next loss.
+//! The kernel computes the increase and the reduction together and stores both. In slow start it computes
+//! them at every acknowledgement. Otherwise it computes them when the window has grown and when a reduction
+//! has ended.
+//!
+//! The first bug: a change of the congestion state should also cause a computation, but the code sets a flag
+//! of the subflow and reads the flag of the connection. The second bug: a scheduler's penalty halves the
+//! window and leaves the stored reduction unchanged. If a loss follows, the reduction can be larger than the
+//! window. The subtraction then wraps around, and the window has no limit until the next loss.
 
 use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, paths};
@@ -18,9 +21,10 @@ use anabranch_units::SubflowId;
 const LARGEST_RATE: u64 = 1 << 25;
 /// The number of bits by which rates are scaled down at a time (`scale_num`).
 const STEP_BITS: u32 = 5;
-/// Fraction bits of a (`alpha_scale`). The kernel's earlier integer division has already removed the fraction.
+/// Fraction bits of the ratio `a` (`alpha_scale`). An integer division has already removed the fraction
+/// itself.
 const ALPHA_BITS: u32 = 10;
-/// The value of the slow-start threshold that means "none" (`TCP_INFINITE_SSTHRESH`).
+/// The slow-start threshold that means "no threshold" (`TCP_INFINITE_SSTHRESH`).
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
 /// Balanced linked adaptation in the kernel's integers.
@@ -35,7 +39,7 @@ pub(super) struct Kernel {
     /// The number of segments by which a loss reduces the window (`md`).
     cut: u64,
     multipath: bool,
-    /// State at the last acknowledgement: all subflows, the index of this one, and the bytes of a full segment.
+    /// State at the last acknowledgement: all subflows, the identity of this subflow, and its MSS in bytes.
     siblings: Vec<SiblingView>,
     id: SubflowId,
     mss: u32,
@@ -56,7 +60,7 @@ impl Kernel {
         })
     }
 
-    /// `mptcp_balia_recalc_ai`.
+    /// Computes the increase and the reduction (`mptcp_balia_recalc_ai`).
     fn recalculate(&mut self, window: &Window) {
         let cwnd = u64::from(window.cwnd);
         (self.per, self.cut) = (cwnd, cwnd / 2);

@@ -1,19 +1,20 @@
-//! Measures how much more is acknowledged in a burst than the bandwidth explains (`bbr_update_ack_aggregation`). On
-//! links that aggregate, the window must be larger by this amount.
+//! Measures ACK aggregation: how many more segments are acknowledged at once than the bandwidth explains
+//! (`bbr_update_ack_aggregation`). The window is increased by this excess.
 
 use anabranch_units::{Duration, Instant};
 
 use super::{BW_SCALE, Bbr};
 use crate::AckSample;
 
-/// The limit of the allowance: what the bandwidth delivers in this time.
+/// The excess used for the window is at most the data that the bandwidth delivers in this time.
 const EXTRA_ACKED_MAX: Duration = Duration::from_millis(100);
-/// The number of rounds over which a maximum is taken; the maximum of the rounds before is kept too.
+/// The number of rounds after which a new maximum begins. The previous maximum is kept for as many rounds
+/// again.
 const ROUNDS: u32 = 5;
-/// The count at which an epoch ends.
+/// The number of acknowledged segments at which an epoch ends.
 const EPOCH_RESET: u64 = 1 << 20;
 
-/// A time span in which more is acknowledged than the bandwidth explains.
+/// A period in which more segments were acknowledged than the bandwidth explains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epoch {
     since: Instant,
@@ -27,8 +28,8 @@ impl Epoch {
         self.acked = 0;
     }
 
-    /// Takes `acked` newly acknowledged segments and returns the excess of the epoch so far, at most `cwnd`.
-    /// `expected` returns the number of segments that the bandwidth explains since the epoch began.
+    /// Adds `acked` newly acknowledged segments. Returns the excess of the epoch so far, at most `cwnd`.
+    /// `expected` returns the segments that the bandwidth delivers from the given instant until now.
     pub(crate) fn excess(
         &mut self,
         now: Instant,
@@ -46,7 +47,7 @@ impl Epoch {
     }
 }
 
-/// The current epoch, and the largest excess of the last two spans of rounds.
+/// The current epoch, and the largest excess in each of the last two periods of [`ROUNDS`] rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Aggregation {
     extra: [u32; 2],
@@ -66,8 +67,8 @@ impl Aggregation {
         self.epoch.restart(now);
     }
 
-    /// Takes `acked` newly acknowledged segments. `expected` returns the number of segments that the bandwidth
-    /// explains since the epoch began.
+    /// Adds `acked` newly acknowledged segments. `expected` returns the segments that the bandwidth delivers
+    /// from the given instant until now.
     pub(super) fn update(
         &mut self,
         now: Instant,
@@ -101,7 +102,7 @@ impl Bbr {
         self.aggregation.update(now, ack.acked, cwnd, self.round_start, expected);
     }
 
-    /// `bbr_ack_aggregation_cwnd`.
+    /// Returns the segments by which the window is increased (`bbr_ack_aggregation_cwnd`).
     pub(super) fn aggregation_bonus(&self) -> u32 {
         if !self.full_bw_reached || self.linux_414 {
             return 0;
@@ -119,12 +120,12 @@ mod tests {
     #[test]
     fn a_burst_beyond_the_bandwidth_is_remembered_and_forgotten() {
         let mut aggregation = Aggregation::default();
-        // The bandwidth explains one segment per millisecond; 30 arrive at once.
+        // The bandwidth delivers one segment per millisecond. Here 30 segments are acknowledged at once.
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
         let explained = |now: Instant| move |epoch: Instant| now.since(epoch).as_millis();
         aggregation.update(at(100), 30, 100, true, explained(at(100)));
         assert_eq!(aggregation.extra(), 30);
-        // This was the first of five rounds. The maximum is kept for these five and the next five rounds.
+        // The maximum is kept for this round, the next four, and five more.
         for round in 2..=10 {
             assert_eq!(aggregation.extra(), 30, "round {round}");
             let now = at(100 * round);

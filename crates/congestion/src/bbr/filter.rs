@@ -1,6 +1,6 @@
-//! A windowed maximum over rounds, kept in three samples (Linux `lib/win_minmax.c`).
+//! A windowed maximum over rounds that keeps three samples (Linux `lib/win_minmax.c`).
 
-/// The best sample of the window, the best after it, and the best after that.
+/// The largest sample in the window, the largest sample after it, and the largest sample after that one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowedMax<V> {
     samples: [(u64, V); 3],
@@ -58,8 +58,8 @@ mod tests {
         assert!(filter.get() >= 57, "a later good sample takes its place");
     }
 
-    /// `minmax_running_max` and `minmax_subwin_update` by hand, for a window of 8: a second sample is taken
-    /// after more than a quarter of it, a third after more than half.
+    /// `minmax_running_max` and `minmax_subwin_update` by hand, for a window of 8 rounds. The second sample
+    /// is replaced after a quarter of the window, and the third after half of it.
     #[test]
     fn later_samples_wait_in_line() {
         let steps = [
@@ -78,8 +78,8 @@ mod tests {
             filter.update(8, round, value);
             assert_eq!(filter.samples, samples, "round {round}");
         }
-        // Starting from rounds 1, 4 and 6: one sample expires, two expire, all expire. An equal value replaces all
-        // three.
+        // The filter starts with samples of rounds 1, 4 and 6. The cases: one sample expires, two expire, all
+        // expire, and an equal value replaces all three.
         for (round, value, samples) in [
             (12, 1, [(4, 40), (6, 20), (12, 1)]),
             (13, 1, [(6, 20), (13, 1), (13, 1)]),

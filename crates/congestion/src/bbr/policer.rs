@@ -1,5 +1,5 @@
-//! Long-term sampling (`bbr_lt_bw_sampling`): two intervals of heavy loss at the same throughput mean
-//! a policer; its rate is then used as the bandwidth for a while.
+//! Long-term sampling (`bbr_lt_bw_sampling`) detects a token-bucket policer: two intervals with heavy loss
+//! have the same throughput. That throughput then replaces the bandwidth for a while.
 
 use anabranch_units::Instant;
 
@@ -11,7 +11,7 @@ const BW_RATIO: u64 = UNIT / 8;
 const BW_DIFF_BYTES: u64 = 4000 / 8;
 const BW_MAX_ROUNDS: u32 = 48;
 
-/// The contribution of one acknowledgement.
+/// The data of one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) now: Instant,
@@ -28,17 +28,17 @@ pub(super) struct Round {
     pub(super) mss: u32,
 }
 
-/// The result of an acknowledgement.
+/// The outcome of one acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Nothing,
     /// A policer was detected.
     Policed,
-    /// Its rate has been used long enough: probe again.
+    /// The policer's rate has been used for long enough, and BBR must probe again.
     Released,
 }
 
-/// The current interval and the result of the last one.
+/// The current interval and the rate of the previous interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
     sampling: bool,
@@ -68,7 +68,7 @@ impl Policer {
         self.rounds = 0;
     }
 
-    /// Takes one acknowledgement.
+    /// Processes one acknowledgement.
     pub(super) fn sample(&mut self, round: &Round) -> Verdict {
         if self.in_use {
             if round.probing_bw && round.started {
@@ -107,7 +107,7 @@ impl Policer {
         self.finish((delivered << BW_SCALE) / (millis * 1_000), round)
     }
 
-    /// Completes an interval, and compares its rate with that of the interval before.
+    /// Ends an interval and compares its rate with the rate of the previous interval.
     fn finish(&mut self, bw: u64, round: &Round) -> Verdict {
         if self.bw > 0 {
             let difference = bw.abs_diff(self.bw);
@@ -143,7 +143,7 @@ mod tests {
         mss: u32,
     }
 
-    /// A policer and its counters so far.
+    /// A policer detector and the counters of its flow.
     struct Bench {
         policer: Policer,
         ms: u64,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     impl Bench {
-        /// A flow that has been running for a while.
+        /// Creates a flow that has been running for some time.
         fn new() -> Self {
             let policer = Policer::default();
             let (app_limited, probing_bw) = (false, true);
@@ -177,35 +177,36 @@ mod tests {
             })
         }
 
-        /// Returns in which of `rounds` equal rounds a policer is found.
+        /// Returns after which of `rounds` equal rounds a policer is detected.
         fn found(&mut self, heard: Heard, rounds: usize) -> Option<usize> {
             (1..=rounds).find(|_| self.hear(heard) == Verdict::Policed)
         }
 
-        /// The detected rate, segments a second.
+        /// Returns the detected rate in segments per second.
         fn rate(&self) -> Option<f64> {
             let bw = self.policer.bandwidth()?;
             Some((bw as f64 * 1e6 / f64::from(1 << BW_SCALE)).round())
         }
     }
 
-    /// Each interval has four rounds, including the round with the interval's first loss.
+    /// An interval has four rounds and begins with the round of its first loss.
     #[test]
     fn two_lossy_intervals_of_one_rate_are_a_policer() {
         let mut bench = Bench::new();
         assert_eq!(bench.found(LOSSY, 20), Some(8));
         assert_eq!(bench.rate(), Some(2560.0));
-        // Rounds without losses before the interval do not count. Neither do acknowledgements that begin no round.
+        // Rounds without loss before the interval do not count. Acknowledgements within a round do not count
+        // either.
         let mut bench = Bench::new();
         assert_eq!(bench.found(CALM, 20), None);
         assert_eq!(bench.found(LOSSY, 20), Some(8));
         let mut bench = Bench::new();
         assert_eq!(bench.found(Heard { started: false, ..LOSSY }, 40), None);
-        // No rate is computed over a time of zero.
+        // An interval without duration has no rate.
         assert_eq!(Bench::new().found(Heard { ms: 0, ..LOSSY }, 40), None);
     }
 
-    /// A loss rate of exactly 50/256 is enough.
+    /// A loss rate of 50/256 is enough to suspect a policer.
     #[test]
     fn light_loss_is_no_policer() {
         for (lost, found) in [(1, None), (49, None), (50, Some(8))] {
@@ -213,15 +214,15 @@ mod tests {
         }
     }
 
-    /// An application limit, or more than sixteen rounds, ends an interval without a result. `left` is the number of
-    /// rounds until a policer is found.
+    /// An interval ends without result if the application limits the flow, or after 16 rounds. `left` is the
+    /// number of further rounds until a policer is detected.
     #[test]
     fn intervals_are_dropped_by_the_application_and_after_sixteen_rounds() {
         for (calm, left) in [(14, 4), (15, 8)] {
             let mut bench = Bench::new();
             bench.hear(LOSSY);
             assert_eq!(bench.found(CALM, calm), None);
-            // Over 16 or 17 rounds, as many segments are lost as in all of these rounds.
+            // One round loses 2000 segments, more than 50/256 of the segments delivered in 16 or 17 rounds.
             bench.hear(Heard { lost: 2000, ..CALM });
             assert_eq!(bench.found(LOSSY, 20), Some(left), "{calm} calm rounds");
         }
@@ -243,7 +244,7 @@ mod tests {
             (1448, 1000, 1130, None),
             (1448, 1000, 880, Some(940.0)),
             (1448, 1000, 870, None),
-            // Five segments of 100 bytes a second are 4000 bit/s.
+            // Five segments of 100 bytes per second are 4000 bit/s.
             (100, 10, 14, Some(12.0)),
             (100, 10, 16, None),
             (100, 4, 4, Some(4.0)),

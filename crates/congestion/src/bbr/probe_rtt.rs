@@ -1,23 +1,24 @@
-//! The minimum RTT, and the visits to `ProbeRtt` in which it is measured again (`bbr_update_min_rtt`).
+//! The minimum RTT, and the `ProbeRtt` phases that measure it again (`bbr_update_min_rtt`).
 
 use anabranch_units::{Duration, Instant};
 
 use super::{Bbr, MIN_CWND, Mode};
 use crate::{AckSample, CongestionState, Window};
 
-/// The age at which a new minimum RTT is measured (`bbr_min_rtt_win_sec`).
+/// The age at which a minimum RTT expires (`bbr_min_rtt_win_sec`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// The least time of a visit (`bbr_probe_rtt_mode_ms`).
+/// The shortest duration of a `ProbeRtt` phase (`bbr_probe_rtt_mode_ms`).
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 
 impl Bbr {
-    /// `bbr_update_min_rtt`, including the visit to `ProbeRtt` when the minimum RTT is too old. If an acknowledgement
-    /// may have been delayed, its RTT can lower the minimum, but cannot replace an old minimum.
+    /// Updates the minimum RTT and enters `ProbeRtt` if it has expired (`bbr_update_min_rtt`). The RTT of an
+    /// acknowledgement that may have been delayed can lower the minimum, but cannot replace an expired one.
     pub(super) fn update_min_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         let mut expired = ack.coarse_now > self.min_rtt_at + MIN_RTT_WINDOW;
         let lost = [self.previous_state, self.state].contains(&CongestionState::Loss);
         if expired && lost && !self.outage_probe && self.min_rtt.is_some() {
-            // The path was silent, so its delay was not measured. A visit follows later.
+            // The path was silent, so the RTT could not be measured. The minimum is kept for another full
+            // window.
             self.min_rtt_at = ack.coarse_now;
             expired = false;
         }
@@ -29,12 +30,13 @@ impl Bbr {
             self.min_rtt_at = ack.coarse_now;
         }
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            // The mode is set first, so that `save_cwnd` keeps the window saved by a recovery or an earlier visit.
+            // The mode is set first. In this mode, `save_cwnd` does not overwrite a larger window that was
+            // saved before.
             self.mode = Mode::ProbeRtt;
             self.save_cwnd(window.cwnd);
             self.probe_rtt_done = None;
         }
-        // This includes the acknowledgement that ends the visit.
+        // The acknowledgement that ends the phase is ignored too.
         self.ignores_rates = self.mode == Mode::ProbeRtt;
         if self.mode == Mode::ProbeRtt {
             if self.probe_rtt_done.is_none() {

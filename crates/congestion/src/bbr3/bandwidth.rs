@@ -1,44 +1,45 @@
-//! A rate in segments, and its products with a time, a gain and the size of a segment.
+//! A bandwidth in segments, and its conversions to segments and bytes.
 
 use anabranch_units::{Duration, Rate};
 
-/// Fraction bits of a bandwidth, as in `tcp_bbr.c`.
+/// Fraction bits of a bandwidth (`BW_SCALE` in `tcp_bbr.c`).
 const SCALE: u32 = 24;
-/// The gain of 1: gains are in per cent.
+/// A gain of 1. Gains are in per cent.
 const PERCENT: u128 = 100;
 
-/// Segments per microsecond times 2^24.
+/// A bandwidth in units of 2^-24 segments per microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Bandwidth(u64);
 
 impl Bandwidth {
     pub(super) const ZERO: Self = Self(0);
-    /// "Infinity".
+    /// No bound ("infinity").
     pub(super) const UNBOUNDED: Self = Self(u64::MAX);
 
-    /// The bandwidth of a number of segments over a time; zero where the time is zero.
+    /// Returns the bandwidth that delivers `segments` in `time`. Zero if `time` is zero.
     pub(super) fn of(segments: u32, time: Duration) -> Self {
         let scaled = u64::from(segments) << SCALE;
         Self(if time.is_zero() { 0 } else { scaled / time.as_micros().max(1) })
     }
 
-    /// Returns a percentage of the bandwidth. An unbounded one stays unbounded.
+    /// Returns the given percentage of the bandwidth. An unbounded bandwidth stays unbounded.
     pub(super) fn percent(self, percent: u64) -> Self {
         Self(u64::try_from(u128::from(self.0) * u128::from(percent) / PERCENT).unwrap_or(u64::MAX))
     }
 
-    /// Returns the whole segments delivered in a time.
+    /// Returns the number of whole segments delivered in `time`.
     pub(super) fn delivers(self, time: Duration) -> u64 {
         ((u128::from(self.0) * u128::from(time.as_micros())) >> SCALE) as u64
     }
 
-    /// Returns the segments in flight that sustain `gain` per cent of this bandwidth over a round trip, rounded up.
+    /// Returns `gain` per cent of the bandwidth-delay product for this RTT, in segments, rounded up.
     pub(super) fn fills(self, rtt: Duration, gain: u64) -> u32 {
         let product = u128::from(self.0) * u128::from(rtt.as_micros()) * u128::from(gain);
         product.div_ceil(PERCENT << SCALE).min(u128::from(u32::MAX)) as u32
     }
 
-    /// Returns `gain` minus `margin` per cent of the bandwidth in bytes a second, with `mss` bytes per segment.
+    /// Returns the rate in bytes per second: `gain` per cent of the bandwidth, minus `margin` per cent. `mss`
+    /// is in bytes.
     pub(super) fn rate(self, mss: u32, gain: u64, margin: u64) -> Rate {
         let per_second = u128::from(self.0) * u128::from(mss) * 1_000_000;
         let paced = per_second * u128::from(gain) * (PERCENT - u128::from(margin));
@@ -46,7 +47,7 @@ impl Bandwidth {
     }
 }
 
-/// The maximum of the present cycle and the one before it (`max_bw_filter`).
+/// The maximum of the current probing cycle and the previous one (`max_bw_filter`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CycleMax {
     before: Bandwidth,
@@ -62,7 +63,7 @@ impl CycleMax {
         self.now = self.now.max(bw);
     }
 
-    /// `AdvanceMaxBwFilter`: begins a cycle. If the last cycle had no sample, older values are kept.
+    /// Begins a cycle (`AdvanceMaxBwFilter`). If the last cycle had no sample, the older values are kept.
     pub(super) fn advance(&mut self) {
         if self.now > Bandwidth::ZERO {
             *self = Self { before: self.now, now: Bandwidth::ZERO };

@@ -1,16 +1,17 @@
-//! The response to losses. A probe that went too high bounds the flight for a long time. A loss at another time
-//! bounds rate and flight until the next probe. If a loss was spurious, the bounds are undone.
+//! The response to losses. If a probe exceeds the loss threshold, it sets the long-term bound on the data in
+//! flight. Losses outside a probe set short-term bounds on rate and data in flight, until the next probe. If
+//! a loss proves spurious, the previous bounds are restored.
 
 use anabranch_units::Instant;
 
 use super::{Bandwidth, Bbr3, Feedback, MIN_PIPE, State, UNBOUNDED};
 use crate::{CongestionState, LostSegment, Window};
 
-/// The share of a flight that may be lost in a probe, per cent (`LossThresh`).
+/// The largest tolerated fraction of lost segments, per cent (`LossThresh`).
 const LOSS_THRESHOLD: u64 = 2;
-/// The share of a bound that remains after a loss, per cent (`Beta`).
+/// The fraction of a bound that remains after a loss, per cent (`Beta`).
 const BETA: u64 = 70;
-/// The share of the flight left free between probes, per cent (`Headroom`).
+/// The fraction of the long-term bound left free between probes, per cent (`Headroom`).
 const HEADROOM: u64 = 15;
 
 /// Deliveries and losses of the last round trip.
@@ -20,20 +21,20 @@ pub(super) struct Signals {
     pub(super) bw_latest: Bandwidth,
     /// The segments delivered in the round (`inflight_latest`).
     pub(super) inflight_latest: u32,
-    /// The delivered count at the sending of the segment that ends the round of losses.
+    /// The delivered count at which the current round of loss counting ends.
     pub(super) round_end: u64,
     pub(super) round_started: bool,
-    /// `is_loss_in_round`.
+    /// A segment was lost in this round (`is_loss_in_round`).
     pub(super) loss_in_round: bool,
-    /// The number of separate lost ranges in the round, and the end of the last one.
+    /// The number of separate ranges lost in this round, and the end of the last one.
     pub(super) lost_ranges: u32,
     last_lost_end: u64,
-    /// Whether the peer sends SACK, as reported with the last loss.
+    /// Whether the peer supports SACK, as of the last loss.
     pub(super) selective_acks: bool,
 }
 
 impl Signals {
-    /// `ResetCongestionSignals`.
+    /// Resets the signals for a new cycle (`ResetCongestionSignals`).
     pub(super) fn reset(&mut self) {
         self.loss_in_round = false;
         self.bw_latest = Bandwidth::ZERO;
@@ -52,32 +53,32 @@ impl Signals {
     }
 }
 
-/// The values to restore if a recovery proves spurious.
+/// The state and bounds to restore if a recovery proves spurious.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
-    /// Whether the values were saved in the current episode of losses.
+    /// Whether they were saved in the current recovery.
     pub(super) saved: bool,
-    /// The state that the flow left because of losses.
+    /// The state that the flow left because of a loss.
     pub(super) state: Option<State>,
     pub(super) bw: Bandwidth,
     pub(super) short_inflight: u32,
     pub(super) long_inflight: u32,
 }
 
-/// Returns whether more than the tolerated share of a flight was lost.
+/// Returns whether the fraction of lost segments exceeds the threshold.
 pub(super) fn exceeds_threshold(lost: u32, in_flight: u32) -> bool {
     u64::from(lost) * 100 > u64::from(in_flight) * LOSS_THRESHOLD
 }
 
-/// `InflightAtLoss`: of `before` segments in flight, `lost_before` were lost. Returns the flight at which the loss of
-/// one more segment exceeded the threshold.
+/// Returns the data in flight at which the loss of one more segment exceeded the threshold
+/// (`InflightAtLoss`). `before` segments were in flight, and `lost_before` of them were lost.
 pub(super) fn inflight_at_loss(before: u32, lost_before: u32) -> u32 {
     let tolerated = u64::from(before) * LOSS_THRESHOLD;
     let prefix = tolerated.saturating_sub(u64::from(lost_before) * 100) / (100 - LOSS_THRESHOLD);
     before + prefix.min(1) as u32
 }
 
-/// `InflightWithHeadroom`.
+/// Returns the long-term bound minus the headroom (`InflightWithHeadroom`).
 pub(super) fn with_headroom(long_inflight: u32) -> u32 {
     if long_inflight == UNBOUNDED {
         return UNBOUNDED;
@@ -86,29 +87,29 @@ pub(super) fn with_headroom(long_inflight: u32) -> u32 {
     long_inflight.saturating_sub(headroom).max(MIN_PIPE)
 }
 
-/// Multiplies a volume by `Beta`.
+/// Multiplies a bound by `Beta`.
 pub(super) fn cut(volume: u32) -> u32 {
     (u64::from(volume) * BETA / 100) as u32
 }
 
 impl Bbr3 {
-    /// `InLossRecovery`.
+    /// Returns whether the flow is in fast recovery or timeout recovery (`InLossRecovery`).
     pub(super) fn in_recovery(&self) -> bool {
         self.ca_state >= CongestionState::Recovery
     }
 
-    /// `SaveCwnd`.
+    /// Saves the window (`SaveCwnd`). During a recovery or `ProbeRTT`, a larger saved window is kept.
     pub(super) fn save_cwnd(&mut self, cwnd: u32) {
         let disturbed = self.in_recovery() || self.state == State::ProbeRtt;
         self.prior_cwnd = if disturbed { self.prior_cwnd.max(cwnd) } else { cwnd };
     }
 
-    /// `RestoreCwnd`.
+    /// Restores the saved window (`RestoreCwnd`).
     pub(super) fn restore_cwnd(&self, window: &mut Window) {
         window.cwnd = window.cwnd.max(self.prior_cwnd);
     }
 
-    /// `SaveStateUponLoss`, called once per episode.
+    /// Saves the state and the bounds once per recovery (`SaveStateUponLoss`).
     pub(super) fn save_state(&mut self) {
         if !self.undo.saved {
             self.undo = Undo {
@@ -121,7 +122,7 @@ impl Bbr3 {
         }
     }
 
-    /// `NoteLoss`.
+    /// Records that the round has a loss (`NoteLoss`).
     pub(super) fn note_loss(&mut self, cwnd: u32) {
         if !self.signals.loss_in_round {
             self.signals.round_end = self.delivered;
@@ -134,7 +135,7 @@ impl Bbr3 {
         }
     }
 
-    /// `HandleLostPacket`.
+    /// Processes a lost segment (`HandleLostPacket`).
     pub(super) fn handle_lost(&mut self, segment: &LostSegment, cwnd: u32) {
         self.delivered = segment.delivered;
         self.signals.selective_acks = segment.selective_acks;
@@ -151,7 +152,9 @@ impl Bbr3 {
         self.handle_too_high(segment.now, at_loss, cwnd);
     }
 
-    /// `HandleInflightTooHigh`: bounds the flight to the given value, unless the application limited the sender.
+    /// Ends a probe that exceeded the loss threshold (`HandleInflightTooHigh`). The long-term bound becomes
+    /// `flight`, but at least `Beta` times the target. With `None`, because the application limited the flow,
+    /// the bound stays.
     pub(super) fn handle_too_high(&mut self, now: Instant, flight: Option<u32>, cwnd: u32) {
         self.probe.too_high = true;
         self.probe.sampled = false;
@@ -163,12 +166,13 @@ impl Bbr3 {
         }
     }
 
-    /// `IsInflightTooHigh`.
+    /// Returns whether more than the tolerated fraction was lost (`IsInflightTooHigh`). Without SACK, any
+    /// loss is too much.
     pub(super) fn is_too_high(&self, lost: u32, in_flight: u32) -> bool {
         exceeds_threshold(lost, in_flight) || (lost > 0 && !self.signals.selective_acks)
     }
 
-    /// `UpdateLatestDeliverySignals`.
+    /// Updates the delivery signals with an acknowledgement (`UpdateLatestDeliverySignals`).
     pub(super) fn update_latest_delivery(&mut self, news: &Feedback<'_>) {
         let rate = &news.ack.rate;
         let signals = &mut self.signals;
@@ -180,7 +184,7 @@ impl Bbr3 {
         }
     }
 
-    /// `AdvanceLatestDeliverySignals`.
+    /// Begins a new round of delivery signals (`AdvanceLatestDeliverySignals`).
     pub(super) fn advance_latest_delivery(&mut self, news: &Feedback<'_>) {
         if self.signals.round_started {
             self.signals.bw_latest = news.bw;
@@ -188,7 +192,7 @@ impl Bbr3 {
         }
     }
 
-    /// `UpdateCongestionSignals`.
+    /// Updates the short-term bounds at the end of a round (`UpdateCongestionSignals`).
     pub(super) fn update_congestion_signals(&mut self, news: &Feedback<'_>) {
         self.update_max_bw(news);
         if self.signals.round_started {
@@ -202,8 +206,8 @@ impl Bbr3 {
         }
     }
 
-    /// `AdaptLowerBoundsFromCongestion`; if marks count, the lower of the bounds by marks and by losses
-    /// (`bbr_adapt_lower_bounds`).
+    /// Lowers the short-term bounds after losses (`AdaptLowerBoundsFromCongestion`). If ECN marks are used,
+    /// the bound by marks applies too, whichever is lower (`bbr_adapt_lower_bounds`).
     fn adapt_short_term(&mut self, cwnd: u32) {
         let by_marks = self.bound_by_marks(cwnd);
         if self.signals.loss_in_round {
@@ -214,7 +218,7 @@ impl Bbr3 {
         }
     }
 
-    /// `InitLowerBounds`, `LossLowerBounds`.
+    /// Lowers the short-term bounds because of losses (`InitLowerBounds`, `LossLowerBounds`).
     fn bound_by_losses(&mut self, cwnd: u32) {
         let bounds = &mut self.bounds;
         if bounds.short_bw == Bandwidth::UNBOUNDED {
@@ -227,13 +231,14 @@ impl Bbr3 {
         bounds.short_inflight = cut(bounds.short_inflight).max(self.signals.inflight_latest);
     }
 
-    /// `ResetShortTermModel`.
+    /// Removes the short-term bounds (`ResetShortTermModel`).
     pub(super) fn reset_short_term(&mut self) {
         self.bounds.short_bw = Bandwidth::UNBOUNDED;
         self.bounds.short_inflight = UNBOUNDED;
     }
 
-    /// `HandleSpuriousLossDetection`, except the window.
+    /// Restores the bounds after a spurious loss (`HandleSpuriousLossDetection`). The caller restores the
+    /// window.
     pub(super) fn handle_spurious_loss(&mut self) {
         self.signals.loss_in_round = false;
         self.pipe.restart(Bandwidth::ZERO);

@@ -1,34 +1,35 @@
-//! The response to ECN marks on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`). The share
-//! of marked data limits the data in flight. A large share also ends Startup, and ends a probe for bandwidth.
+//! The response to ECN marks on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`). The
+//! fraction of marked data bounds the data in flight, ends Startup and ends a probe.
 //!
-//! The draft does not describe this. Constants and rules are Linux's, with its fixed-point unit of 1/256.
+//! The draft does not describe this. The constants and the computation are those of Linux, in units of 1/256.
 
 use anabranch_units::Duration;
 
 use super::{Bbr3, UNBOUNDED};
 use crate::{AckSample, CongestionState, RateSample};
 
-/// A share of 100 % (`BBR_UNIT`).
+/// A fraction of 1 (`BBR_UNIT`).
 const UNIT: u64 = 256;
-/// The weight of a round's share in the average (`bbr_ecn_alpha_gain`).
+/// The weight of one round in the average fraction of marked data (`bbr_ecn_alpha_gain`).
 const GAIN: u64 = UNIT / 16;
-/// The part of the average share by which the bound on the flight is cut (`bbr_ecn_factor`).
+/// The bound on the data in flight is reduced by this part of the average fraction (`bbr_ecn_factor`).
 const FACTOR: u64 = UNIT / 3;
-/// The share of marked data above which too much is in flight (`bbr_ecn_thresh`).
+/// The fraction of marked data above which too much is in flight (`bbr_ecn_thresh`).
 const THRESHOLD: u64 = UNIT / 2;
 /// The number of consecutive rounds above the threshold that end Startup (`bbr_full_ecn_cnt`).
 const FULL_ROUNDS: u32 = 2;
-/// After marks have ceased, a probe begins at this part of the long-term bound (`bbr_ecn_reprobe_gain`).
+/// The part of the long-term bound at which the next probe begins after marks have ceased
+/// (`bbr_ecn_reprobe_gain`).
 const REPROBE: u64 = UNIT / 2;
 
-/// Whether marks count, and their state.
+/// The average fraction of marked data, and the marks and losses seen so far.
 #[derive(Debug)]
 pub(super) struct Marks {
-    /// The longest minimum RTT on which marks count (`bbr_ecn_max_rtt_us`); unlimited if `None`.
+    /// The longest minimum RTT at which marks are used (`bbr_ecn_max_rtt_us`); unlimited if `None`.
     max_rtt: Option<Duration>,
-    /// Whether marks count on this path (`ecn_eligible`).
+    /// Whether marks are used on this path (`ecn_eligible`).
     pub(super) eligible: bool,
-    /// The average marked share in units of 1/256 (`ecn_alpha`).
+    /// The average fraction of marked data, in units of 1/256 (`ecn_alpha`).
     alpha: u64,
     /// The delivered counts at the beginning of the last round (`alpha_last_delivered`, `alpha_last_delivered_ce`).
     delivered: u64,
@@ -48,8 +49,8 @@ impl Marks {
         Self {
             max_rtt,
             eligible: false,
-            // `bbr_ecn_alpha_init`: the average starts at 100 %, so that the first response to an existing congestion
-            // is quick.
+            // The average starts at 100 %, so that the first response to marks is strong
+            // (`bbr_ecn_alpha_init`).
             alpha: UNIT,
             delivered: 0,
             delivered_ce: 0,
@@ -60,7 +61,7 @@ impl Marks {
         }
     }
 
-    /// `bbr_reset_congestion_signals`.
+    /// Clears the marks and losses of the round and the cycle (`bbr_reset_congestion_signals`).
     pub(super) fn reset(&mut self) {
         (self.in_round, self.in_cycle, self.loss_in_cycle) = (false, false, false);
     }
@@ -70,18 +71,20 @@ impl Marks {
         self.loss_in_cycle = true;
     }
 
-    /// Returns whether more of a sample's data was marked than the threshold (`bbr_is_inflight_too_high`).
+    /// Returns whether the fraction of marked data in a sample exceeds the threshold
+    /// (`bbr_is_inflight_too_high`).
     pub(super) fn too_many(&self, rate: &RateSample) -> bool {
         self.eligible && u64::from(rate.delivered_ce) > u64::from(rate.delivered) * THRESHOLD / UNIT
     }
 
-    /// The bound on the flight after a cut (`bbr_ecn_lower_bounds`).
+    /// Returns the bound after a reduction (`bbr_ecn_lower_bounds`).
     pub(super) fn cut(&self, inflight: u32) -> u32 {
         (u64::from(inflight) * (UNIT - self.alpha * FACTOR / UNIT) / UNIT) as u32
     }
 
-    /// Adds the share of a finished round to the average. Returns true if enough rounds of Startup had too many marks
-    /// (`bbr_update_ecn_alpha`, `bbr_check_ecn_too_high_in_startup`).
+    /// Adds the fraction of a finished round to the average. Returns true if enough rounds of Startup had too
+    /// many marks, which means that the pipe is full (`bbr_update_ecn_alpha`,
+    /// `bbr_check_ecn_too_high_in_startup`).
     fn end_round(&mut self, ack: &AckSample<'_>, min_rtt: Option<Duration>, full: bool) -> bool {
         let near = self.max_rtt.is_none_or(|most| min_rtt.is_some_and(|rtt| rtt <= most));
         self.eligible |= near;
@@ -101,26 +104,26 @@ impl Marks {
 }
 
 impl Bbr3 {
-    /// Ends a round: adds its share of marks, and may end Startup.
+    /// Adds the fraction of marked data of a finished round to the average. Too many marks end Startup.
     pub(super) fn count_marks(&mut self, ack: &AckSample<'_>) {
         let (min_rtt, full) = (self.min_rtt.get(), self.pipe.reached);
         let Some(marks) = &mut self.marks else { return };
         if marks.end_round(ack, min_rtt, full) {
-            // `bbr_handle_queue_too_high_in_startup`.
+            // The pipe is full (`bbr_handle_queue_too_high_in_startup`).
             self.pipe.reached = true;
             let fills = self.inflight(self.max_bw.get(), 100);
             self.bounds.long_inflight = fills.max(self.signals.inflight_latest);
         }
     }
 
-    /// Counts an acknowledgement that reports a mark.
+    /// Records that an acknowledgement reported a mark.
     pub(super) fn note_echo(&mut self, ack: &AckSample<'_>) {
         if let Some(marks) = &mut self.marks {
             marks.in_round |= marks.eligible && ack.echo;
         }
     }
 
-    /// Records at the end of an acknowledgement whether the probing cycle has had marks.
+    /// Records whether the probing cycle has had marks or losses. Called at the end of each acknowledgement.
     pub(super) fn note_cycle(&mut self, rate: &RateSample) {
         if let Some(marks) = &mut self.marks {
             marks.loss_in_cycle |= rate.lost > 0;
@@ -128,15 +131,17 @@ impl Bbr3 {
         }
     }
 
-    /// Returns the short-term bound on the flight that follows from the round's marks; `None` without marks.
+    /// Returns the short-term bound on the data in flight that follows from marks. `None` if the round had no
+    /// mark.
     pub(super) fn bound_by_marks(&self, cwnd: u32) -> Option<u32> {
         let marks = self.marks.as_ref().filter(|marks| marks.in_round)?;
         let bound = self.bounds.short_inflight;
         Some(marks.cut(if bound == UNBOUNDED { cwnd } else { bound }))
     }
 
-    /// If there were marks but no loss, and marks have ceased, the next probe begins at once. Returns the number of
-    /// doublings with which its growth begins (`bbr_check_time_to_probe_bw`).
+    /// Returns whether to probe at once, because the cycle had marks but no loss and the marks have ceased
+    /// (`bbr_check_time_to_probe_bw`). The value is the number of doublings with which the growth of the
+    /// probe begins.
     pub(super) fn reprobes(&self) -> Option<u32> {
         let marks = self.marks.as_ref()?;
         let calm = self.ca_state == CongestionState::Open && !marks.loss_in_cycle;

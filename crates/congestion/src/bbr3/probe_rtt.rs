@@ -1,4 +1,4 @@
-//! The minimum RTT, and the short phases with half the flight that measure it again.
+//! The minimum RTT, and the `ProbeRTT` phases with half the data in flight that measure it again.
 
 use anabranch_units::{Duration, Instant};
 
@@ -7,29 +7,30 @@ use crate::{AckSample, CongestionState, Window};
 
 /// The time after which a minimum RTT expires (`MinRTTFilterLen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// The time without a lower RTT after which a visit to `ProbeRTT` begins (`ProbeRTTInterval`).
+/// The time without a lower RTT after which a `ProbeRTT` phase begins (`ProbeRTTInterval`).
 const INTERVAL: Duration = Duration::from_secs(5);
-/// The duration of a visit to `ProbeRTT` (`ProbeRTTDuration`).
+/// The shortest duration of a `ProbeRTT` phase (`ProbeRTTDuration`).
 const TIME: Duration = Duration::from_millis(200);
 
-/// The minimum over ten seconds and over the interval between visits.
+/// The minimum RTT over ten seconds, and the minimum since the last `ProbeRTT` phase.
 #[derive(Debug, Default)]
 pub(super) struct MinRtt {
     min: Option<Duration>,
     at: Instant,
-    /// `probe_rtt_min_delay`, `probe_rtt_min_stamp`, `probe_rtt_expired`.
+    /// The minimum over the probing interval (`probe_rtt_min_delay`, `probe_rtt_min_stamp`,
+    /// `probe_rtt_expired`).
     recent: Option<Duration>,
     recent_at: Instant,
     expired: bool,
-    /// The subflow was in Loss at the last acknowledgement, or has been since.
+    /// Whether the subflow was in the state Loss at the last acknowledgement or at any time since.
     lost: bool,
-    /// When the current visit may end (`probe_rtt_done_stamp`).
+    /// The earliest end of the current `ProbeRTT` phase (`probe_rtt_done_stamp`).
     done: Option<Instant>,
     round_done: bool,
 }
 
 impl MinRtt {
-    /// Starts with the RTT of the handshake.
+    /// Sets the RTT of the handshake as the first minimum.
     pub(super) fn begin(&mut self, now: Instant, rtt: Option<Duration>) {
         *self = Self { min: rtt, at: now, recent: rtt, recent_at: now, ..Self::default() };
     }
@@ -39,8 +40,8 @@ impl MinRtt {
         self.lost = true;
     }
 
-    /// Keeps the minimum RTT over an outage: the path was silent, so values that became too old meanwhile count as
-    /// new.
+    /// Keeps both minimums over an outage. The path was silent, so the ages of expired values restart at
+    /// `now`.
     fn keep(&mut self, now: Instant) {
         if self.recent.is_some() && now > self.recent_at + INTERVAL {
             self.recent_at = now;
@@ -56,7 +57,7 @@ impl MinRtt {
 }
 
 impl Bbr3 {
-    /// `UpdateMinRTT`.
+    /// Updates both minimums (`UpdateMinRTT`).
     pub(super) fn update_min_rtt(&mut self, ack: &AckSample<'_>) {
         let (filter, now) = (&mut self.min_rtt, ack.now);
         let lost = std::mem::replace(&mut filter.lost, self.ca_state == CongestionState::Loss);
@@ -79,17 +80,18 @@ impl Bbr3 {
         }
     }
 
-    /// `CheckProbeRTT`.
+    /// Enters `ProbeRTT` if the minimum has expired (`CheckProbeRTT`).
     pub(super) fn check_probe_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         if self.state != State::ProbeRtt && self.min_rtt.expired && !self.idle_restart {
-            // The state is set first, so that the window saved by a recovery or an earlier visit is kept.
+            // The state is set first. In this state, `save_cwnd` does not overwrite a larger window that was
+            // saved before.
             self.state = State::ProbeRtt;
             self.save_cwnd(window.cwnd);
             self.min_rtt.done = None;
             self.probe.stopping = true;
             self.start_round();
         }
-        // This includes the acknowledgement that ends the visit (`MarkConnectionAppLimited`).
+        // The acknowledgement that ends the phase is ignored too (`MarkConnectionAppLimited`).
         self.ignores_rates = self.state == State::ProbeRtt;
         if self.ignores_rates {
             self.handle_probe_rtt(ack, window);
@@ -99,7 +101,7 @@ impl Bbr3 {
         }
     }
 
-    /// `HandleProbeRTT`: at least 200 ms and a round with half the flight.
+    /// Ends the phase after 200 ms and one round with half the data in flight (`HandleProbeRTT`).
     fn handle_probe_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         if self.min_rtt.done.is_some() {
             self.min_rtt.round_done |= self.rounds.started;
@@ -113,7 +115,7 @@ impl Bbr3 {
         }
     }
 
-    /// `CheckProbeRTTDone`, `ExitProbeRTT`.
+    /// Leaves `ProbeRTT` if its time is over (`CheckProbeRTTDone`, `ExitProbeRTT`).
     pub(super) fn check_probe_rtt_done(&mut self, now: Instant, window: &mut Window) {
         if self.min_rtt.done.is_none_or(|done| now <= done) {
             return;
@@ -123,19 +125,19 @@ impl Bbr3 {
         self.reset_short_term();
         if self.pipe.reached {
             self.start_down(now);
-            // The flight is already below the capacity of the path.
+            // The data in flight is already less than the path can hold, so Down is skipped.
             self.state = State::Cruise;
         } else {
             self.state = State::Startup;
         }
     }
 
-    /// `ProbeRTTCwnd`.
+    /// Returns the largest window in `ProbeRTT` (`ProbeRTTCwnd`).
     pub(super) fn probe_rtt_cwnd(&self) -> u32 {
         self.bdp(self.bw, State::ProbeRtt.cwnd_gain()).max(MIN_PIPE)
     }
 
-    /// `BDPMultiple`: `gain` per cent of the bandwidth-delay product, in segments.
+    /// Returns `gain` per cent of the bandwidth-delay product, in segments (`BDPMultiple`).
     pub(super) fn bdp(&self, bw: Bandwidth, gain: u64) -> u32 {
         self.min_rtt.get().map_or(crate::INITIAL_WINDOW, |rtt| bw.fills(rtt, gain))
     }

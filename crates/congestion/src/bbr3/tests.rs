@@ -17,7 +17,7 @@ use crate::RateSample;
 const RTT: Duration = Duration::from_millis(100);
 const MSS: u32 = 1448;
 
-/// A controller, and the path that its model describes.
+/// A controller with its window, and the path that its model describes.
 struct Bench {
     cc: Bbr3,
     window: Window,
@@ -26,13 +26,13 @@ struct Bench {
     delivered_ce: u64,
 }
 
-/// The contents of an acknowledgement.
+/// The contents of one acknowledgement.
 #[derive(Clone, Copy)]
 struct Said {
     acked: u32,
     /// Segments delivered over one RTT.
     rate: u32,
-    /// Whether it acknowledges data that was sent after the last acknowledgement, so that a round begins.
+    /// Whether the acknowledgement begins a round: it is for data sent after the last acknowledgement.
     round: bool,
     in_flight: u32,
     prior_in_flight: u32,
@@ -41,14 +41,14 @@ struct Said {
     app_limited: bool,
     cwnd_limited: bool,
     rtt: Duration,
-    /// Whether the receiver may have delayed it.
+    /// Whether the receiver may have delayed the acknowledgement.
     delayed: bool,
-    /// Whether it reports a mark, and how many of the delivered segments were marked.
+    /// Whether the acknowledgement reports a mark, and how many of the delivered segments were marked.
     echo: bool,
     marked: u32,
 }
 
-/// An acknowledgement of 100 segments after a full round trip.
+/// Delivers 100 segments per RTT and begins a round.
 const FULL: Said = Said {
     acked: 2,
     rate: 100,
@@ -64,7 +64,7 @@ const FULL: Said = Said {
     echo: false,
     marked: 0,
 };
-/// An acknowledgement within a round.
+/// Delivers at the same rate within a round.
 const WITHIN: Said = Said { round: false, ..FULL };
 
 /// Builds an acknowledgement. `delivered` and `before` are the delivered counts now and before.
@@ -128,8 +128,8 @@ impl Bench {
         bench
     }
 
-    /// Returns a flow in this state on a path of 1000 segments a second and 100 ms, whose bandwidth-delay product is
-    /// 100 segments.
+    /// Creates a flow in this state. The path has 1000 segments per second and 100 ms, that is, a
+    /// bandwidth-delay product of 100 segments.
     fn in_state(state: State) -> Self {
         let mut bench = Self::new();
         for _ in 0..4 {
@@ -156,8 +156,8 @@ impl Bench {
         self.cc.on_ack(&ack, &mut self.window);
     }
 
-    /// Reports the loss of the segment at `place`: `lost` of the `in_flight` segments up to it are lost, itself
-    /// included.
+    /// Marks the segment at `place` as lost. `lost` of the `in_flight` segments up to it are lost, including
+    /// itself.
     fn lose(&mut self, place: u64, in_flight: u32, lost: u32) {
         self.lose_as(place, in_flight, lost, |_| {});
     }
@@ -193,14 +193,14 @@ impl Bench {
         self.cc.on_state(self.now, state, &mut self.window);
     }
 
-    /// Returns the pacing rate relative to 1000 segments a second minus the margin of 1 %.
+    /// Returns the pacing rate as a multiple of 1000 segments per second minus the margin of 1 %.
     fn pace(&self) -> f64 {
         let rate = self.cc.pacing_rate().expect("paced").bytes_per_second();
         (rate as f64 / (1000.0 * f64::from(MSS) * 0.99) * 1000.0).round() / 1000.0
     }
 }
 
-/// A bandwidth in segments a second.
+/// Returns a bandwidth in segments per second.
 fn per_second(segments: u32) -> Bandwidth {
     Bandwidth::of(segments, Duration::from_secs(1))
 }

@@ -1,12 +1,12 @@
-//! The trend of the backlog, which the law of CCPD adds to that of CCP.
+//! The derivative term of CCPD, which is added to CCP's law.
 
 use crate::AckSample;
 
-/// The derivative term: how much the backlog grew from one end of a round to the next.
+/// The derivative term: the growth of the backlog from the end of one round to the end of the next.
 #[derive(Debug)]
 pub(crate) struct Derivative {
     gain: f64,
-    /// The round ends when a position beyond this one is acknowledged.
+    /// The round ends when data beyond this position is acknowledged.
     round_end: u64,
     /// The backlog at the end of the last round, segments.
     backlog: Option<f64>,
@@ -14,12 +14,12 @@ pub(crate) struct Derivative {
 }
 
 impl Derivative {
-    /// Creates a term with this gain, before the first round.
+    /// Creates a term with this gain. No round has ended yet.
     pub(crate) const fn new(gain: f64) -> Self {
         Self { gain, round_end: 0, backlog: None, change: 0.0 }
     }
 
-    /// Returns the reduction of the window due to the trend, segments.
+    /// Returns the segments that the term subtracts from the window.
     pub(super) fn term(&mut self, ack: &AckSample<'_>, backlog: f64) -> f64 {
         if ack.snd_una > self.round_end {
             self.change = backlog - self.backlog.unwrap_or(backlog);

@@ -1,16 +1,16 @@
-//! CCP's estimates of its path: the capacity, the storage and the backlog.
+//! CCP's estimates of the path: capacity, storage and backlog.
 
 use anabranch_units::{Duration, Instant};
 
 use crate::AckSample;
 
-/// The longest time between segments that count as sent back to back.
+/// Two segments were sent back to back if they were sent at most this long apart.
 const TOGETHER: Duration = Duration::from_millis(1);
 
-/// The best of the recent values. It covers at least the last half of a span, and at most the whole span.
+/// The best value of the recent past, which is between half a span and a whole span long.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    /// Rank and value of the best, for the current half span and the one before it.
+    /// Rank and value of the best sample in the current half span and in the previous one.
     halves: [Option<(f64, f64)>; 2],
     turned: Instant,
 }
@@ -37,28 +37,28 @@ impl Recent {
     }
 }
 
-/// The path as one acknowledgement shows it, segments.
+/// The path at one acknowledgement, in segments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
-    /// The storage of the path, queue and wire: capacity times the longest RTT.
+    /// The data that queue and wire can store: capacity times the longest RTT.
     pub(super) storage: f64,
     /// Segments in the queue.
     pub(super) backlog: f64,
 }
 
-/// The measurements.
+/// The measurements of the path.
 #[derive(Debug)]
 pub(super) struct Path {
-    /// Whether the capacity comes from packet pairs. Delivery rates are used until there is a pair.
+    /// Whether the capacity is measured by packet pairs. Delivery rates are used until there is a pair.
     pairs: bool,
     memory: Duration,
-    /// Capacities by packet pairs, the pair with the least delay first (`CapProbe`).
+    /// Capacities measured by packet pairs. The pair with the smallest delay is the best (`CapProbe`).
     pair: Recent,
     /// Delivery rates, segments per second.
     rate: Recent,
-    /// RTTs, seconds.
+    /// RTTs, seconds. The longest is the best.
     longest: Recent,
-    /// When the last acknowledgement arrived, and the RTT of the newest segment that it acknowledged.
+    /// The arrival time of the last acknowledgement, and the RTT of the newest segment that it acknowledged.
     last: Option<(Instant, Duration)>,
 }
 
@@ -68,12 +68,13 @@ impl Path {
         Self { pairs, memory, pair: none, rate: none, longest: none, last: None }
     }
 
-    /// Forgets the last acknowledgement: after losses, gaps between arrivals do not show the link's rate.
+    /// Forgets the last acknowledgement. After losses, gaps between acknowledgements do not show the
+    /// capacity.
     pub(super) fn interrupt(&mut self) {
         self.last = None;
     }
 
-    /// Processes an acknowledgement. Returns `None` until the path has been measured.
+    /// Processes an acknowledgement. Returns `None` until the capacity and the RTT have been measured.
     pub(super) fn observe(&mut self, ack: &AckSample<'_>) -> Option<View> {
         if !ack.rate.interval.is_zero() {
             let rate = f64::from(ack.rate.delivered) / ack.rate.interval.as_secs_f64();
@@ -93,15 +94,17 @@ impl Path {
         Some(View { storage, backlog: capacity * (seconds - least).max(0.0) })
     }
 
-    /// If the newest segments of two acknowledgements were sent together, the distance of their arrivals is the time
-    /// that the slowest link needs for the segments between. Other packets between them add to the delay.
+    /// Measures the capacity with a packet pair: the newest segments of two acknowledgements, if they were
+    /// sent back to back. The time between the two arrivals is the service time of the slowest link for the
+    /// segments in between. Other traffic between them makes the delay larger, so the pair with the smallest
+    /// delay is the best.
     fn measure_pair(&mut self, ack: &AckSample<'_>, rtt: Duration) {
         let before = self.last.replace((ack.now, rtt));
         let Some((then, earlier)) = before.filter(|_| ack.acked > 0) else {
             return;
         };
         let apart = ack.now.since(then);
-        // The sending time of a segment is the arrival of its acknowledgement minus the RTT.
+        // A segment was sent one RTT before the arrival of its acknowledgement.
         let together = (rtt..=rtt + TOGETHER).contains(&(apart + earlier));
         if together && !apart.is_zero() {
             let capacity = f64::from(ack.acked) / apart.as_secs_f64();
@@ -145,7 +148,7 @@ mod tests {
         assert_eq!(recent.best(), Some(10.0));
     }
 
-    /// An acknowledgement of one segment, of a path whose shortest RTT is 100 ms.
+    /// Returns an acknowledgement of one segment. The shortest RTT of the path is 100 ms.
     fn acknowledgement(at_ms: u64, rtt_ms: u64) -> AckSample<'static> {
         let now = Instant::ZERO + Duration::from_millis(at_ms);
         AckSample {
@@ -186,7 +189,8 @@ mod tests {
             assert!(path.observe(&acknowledgement(500, 100)).is_none(), "one is no pair");
             path.observe(&acknowledgement(second, rtt)).map(|view| view.backlog)
         };
-        // Two segments were sent together and arrive 2 ms apart: 500 segments a second, with a backlog of 2 ms.
+        // Two segments sent together are acknowledged 2 ms apart: 500 segments per second, and a backlog of 2
+        // ms.
         let backlog = measure(502, 102).expect("a pair");
         assert!((backlog - 1.0).abs() < 1e-9, "{backlog}");
         assert_eq!(measure(500, 100), None, "no distance, no capacity");

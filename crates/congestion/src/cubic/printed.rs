@@ -1,9 +1,11 @@
-//! CUBIC as the papers print it (HO20 equation 1, SD18 equation 3, PC16 equation 1), in place of RFC
-//! 9438: `cwnd = C (t - K)^3 + W_max` with `K = cbrt(W_max beta / C)`, and `cwnd = beta cwnd` at a loss.
+//! CUBIC as printed in the papers (HO20 equation 1, SD18 equation 3, PC16 equation 1), not as in RFC 9438:
+//! `cwnd = C (t - K)^3 + W_max` with `K = cbrt(W_max beta / C)`, and `cwnd = beta cwnd` at a loss.
 //!
-//! In K, beta is the share that a loss takes away; in the other rule it is the share that remains. The window
-//! therefore falls to `beta W_max` and then jumps to the curve's start, `(1 - beta) W_max`. Only 0.5 is consistent.
-//! As in the papers there is no Reno-friendly region, no `HyStart` and no fast convergence, and slow start lasts
+//! In the formula of K, beta is the fraction that a loss removes. In the formula of a loss, it is the
+//! fraction that remains. The window therefore falls to `beta W_max` and then jumps to the start of the
+//! curve, `(1 - beta) W_max`. The formulas agree only for 0.5.
+//!
+//! As in the papers, there is no Reno-friendly region, no `HyStart` and no fast convergence. Slow start lasts
 //! until the first loss.
 
 use anabranch_plugin::Parameters;
@@ -16,13 +18,13 @@ use super::super::{AckSample, CongestionController, CongestionEvent, Window};
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     start: Instant,
-    /// Seconds to the plateau.
+    /// Time from the start of the curve to the plateau, seconds.
     k: f64,
     /// The window before the loss, segments.
     plateau: f64,
 }
 
-/// The papers' CUBIC.
+/// CUBIC as printed in the papers.
 #[derive(Debug)]
 pub(super) struct PrintedCubic {
     c: f64,
@@ -53,13 +55,13 @@ impl CongestionController for PrintedCubic {
             slow_start(window, ack.acked);
             return;
         }
-        // If idleness ends slow start before any loss, the current window is the plateau.
+        // If an idle period ended slow start before any loss, the current window is the plateau.
         let plateau = f64::from(window.cwnd);
         let curve = *self.curve.get_or_insert(Curve { start: ack.now, k: 0.0, plateau });
         let t = ack.now.since(curve.start).as_secs_f64() - curve.k;
         window.cwnd = (self.c * t * t * t + curve.plateau).max(2.0) as u32;
-        // The curve begins below the threshold. The threshold is lowered too, so that slow start does not begin
-        // again.
+        // The window may now be below the threshold. The threshold is lowered too, so that slow start does
+        // not begin again.
         window.ssthresh = window.ssthresh.min(window.cwnd);
     }
 

@@ -1,9 +1,12 @@
-//! LIA as `mptcp_coupled.c` of the out-of-tree kernel computes it, in its integers and with its fault.
+//! LIA as computed by `mptcp_coupled.c` of the out-of-tree kernel, in integers and including a bug of that
+//! code.
 //!
-//! The best path has the largest (cwnd << 32) / srtt^2 in integers, with srtt in eighths of microseconds. This is
-//! zero up to 48 segments at 57 ms, 149 at 100 ms and 499 at 183 ms. If it is zero on all paths, the last of the list
-//! counts as the best: the initial subflow. alpha is an integer of the connection. It is computed again when a window
-//! has grown or a subflow changed its state.
+//! The best path has the largest (cwnd << 32) / srtt^2, with srtt in units of 1/8 us. This integer is zero
+//! for windows of up to 48 segments at 57 ms, 149 at 100 ms and 499 at 183 ms. If it is zero on all paths,
+//! the last path in the kernel's list is the best. This is the initial subflow.
+//!
+//! alpha is an integer of the connection. It is computed again when a window has grown or a subflow has
+//! changed its state.
 
 use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, paths};
@@ -13,28 +16,28 @@ use super::super::{
 use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, SubflowId};
 
-/// Bits of `alpha_scale_num`, and of the numerator that is used to compare paths.
+/// Fraction bits of `alpha_scale_num`, and of the value by which paths are compared.
 const NUMERATOR_BITS: u32 = 32;
-/// Bits of `alpha_scale_den`.
+/// Fraction bits of `alpha_scale_den`.
 const DENOMINATOR_BITS: u32 = 10;
 /// Fraction bits of alpha (`alpha_scale`).
 const ALPHA_BITS: u32 = 12;
-/// With this many numerator bits, no path's value is rounded to zero.
+/// With this number of fraction bits, no path's value is rounded to zero.
 const EXACT_BITS: u32 = 54;
 
-/// Linked increases in the kernel's integers.
+/// Linked increases in the integer arithmetic of the kernel.
 #[derive(Debug)]
 pub(super) struct Kernel {
     dead_leave: bool,
-    /// Bits by which a window is shifted before paths are compared.
+    /// The number of bits by which a window is shifted for the comparison of paths.
     bits: u32,
     reno: Reno,
     /// Acknowledgements towards the next increase (`snd_cwnd_cnt`).
     counter: u64,
     alpha: u64,
-    /// alpha must be computed again (`forced_update`, or another subflow has done so).
+    /// alpha must be computed again, because of `forced_update` or because another subflow computed it.
     forced: bool,
-    /// The other subflows as of the last acknowledgement.
+    /// The other subflows at the last acknowledgement: identity, window and state.
     seen: Vec<(SubflowId, u32, CongestionState)>,
 }
 
@@ -52,8 +55,9 @@ impl Kernel {
         })
     }
 
-    /// In the kernel, alpha is one number of the connection. A subflow computes it when its own window has grown;
-    /// after a change of state, the first subflow that is acknowledged does.
+    /// Requests a new alpha if another subflow has changed. In the kernel, alpha belongs to the connection. A
+    /// subflow computes it when its own window has grown. After a change of state, the next subflow that is
+    /// acknowledged computes it.
     fn heed_others(&mut self, ack: &AckSample<'_>) {
         let others = || ack.siblings.iter().filter(|view| view.id != ack.id);
         let moved = |(view, seen): (&SiblingView, &(SubflowId, u32, CongestionState))| {
@@ -64,7 +68,7 @@ impl Kernel {
         self.seen.extend(others().map(|view| (view.id, view.window.cwnd, view.state)));
     }
 
-    /// `mptcp_ccc_recalc_alpha`.
+    /// Computes alpha (`mptcp_ccc_recalc_alpha`).
     fn recalculate(&mut self, ack: &AckSample<'_>, window: &Window) {
         self.forced = false;
         let paths = paths(ack.siblings, ack.id, window, self.dead_leave);
@@ -72,7 +76,7 @@ impl Kernel {
             let square = u128::from(path.srtt_us) * u128::from(path.srtt_us);
             (u128::from(path.cwnd) << self.bits) / square.max(1)
         };
-        // Of paths with equal values, the last one is the best.
+        // If several paths have the largest value, the last one is the best.
         self.alpha = paths.clone().max_by_key(value).map_or(1, |best| {
             let term = |path: KernelPath<'_>| {
                 let scaled = u64::from(path.cwnd) << DENOMINATOR_BITS;

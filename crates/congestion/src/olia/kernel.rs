@@ -1,9 +1,10 @@
-//! OLIA as `mptcp_olia.c` of the out-of-tree kernel computes it.
+//! OLIA as computed by `mptcp_olia.c` of the out-of-tree kernel.
 //!
-//! The growth counter is in units of 2^-10 segments. Its increments are rounded down at every acknowledgement.
-//! When it reaches a whole segment, the window grows and the counter returns to 0. The best paths have the
-//! largest product of the bytes between losses and the square of an RTT. The product has 64 bits: at 110 ms it
-//! overflows with 24 MB between losses.
+//! The growth counter is in units of 2^-10 segments. It is rounded down at every acknowledgement and restarts
+//! at zero after each whole segment.
+//!
+//! The best paths have the largest product of the bytes between losses and the square of an RTT. The product
+//! has 64 bits. At 110 ms it overflows with 24 MB between losses.
 
 use anabranch_plugin::Parameters;
 
@@ -11,42 +12,44 @@ use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, grow, leaves, paths};
 use super::super::{AckSample, CongestionController, CongestionEvent, CongestionState, Window};
 
-/// Bits of a window's fraction.
+/// Fraction bits of a window.
 const SCALE: u32 = 10;
-/// The count at which the window grows by one segment.
+/// The value of the counter at which the window grows by one segment.
 const SEGMENT: i64 = (1 << SCALE) - 1;
 
-/// Opportunistic linked increases in the kernel's integers.
+/// Opportunistic linked increases in the integer arithmetic of the kernel.
 #[derive(Debug)]
 pub(super) struct Kernel {
     dead_leave: bool,
     reno: Reno,
-    /// The fraction of a segment by which the window must grow; if negative, shrink (`mptcp_snd_cwnd_cnt`).
+    /// The fraction of a segment that is still to be added to the window, or to be removed if negative
+    /// (`mptcp_snd_cwnd_cnt`).
     counter: i64,
 }
 
-/// epsilon, the term by which growth moves between paths.
+/// The term epsilon, which moves growth between paths.
 #[derive(Clone, Copy)]
 struct Epsilon {
     numerator: i64,
     denominator: u64,
 }
 
-/// Returns a path's window; during fast recovery, the window after it (`mptcp_get_crt_cwnd`).
+/// Returns the window of a path. In fast recovery this is the window after the recovery
+/// (`mptcp_get_crt_cwnd`).
 fn window_of(path: &KernelPath<'_>) -> u64 {
     let recovering = path.view.state == CongestionState::Recovery;
     u64::from(if recovering { path.view.window.ssthresh } else { path.cwnd })
 }
 
-/// Bytes between losses, and the square of the RTT.
+/// Returns the bytes between losses and the square of the RTT.
 fn interval(path: &KernelPath<'_>) -> (u64, u64) {
-    // During a reduction, the mark that otherwise follows the acknowledgements is not moved (`mptcp_loss3`).
+    // During a reduction, the kernel does not count acknowledged bytes (`mptcp_loss3`).
     let reducing = matches!(path.view.state, CongestionState::Cwr | CongestionState::Recovery);
     let since = if reducing { 0 } else { path.view.bytes_since_loss };
     (since.max(path.view.bytes_between_losses), path.srtt_us * path.srtt_us)
 }
 
-/// `mptcp_get_epsilon`, for the subflow `own`.
+/// Computes epsilon for the subflow `own` (`mptcp_get_epsilon`).
 fn epsilon<'a>(
     own: &KernelPath<'a>,
     paths: impl Iterator<Item = KernelPath<'a>> + Clone,
@@ -82,12 +85,12 @@ impl Kernel {
         Box::new(Self { dead_leave: leaves(parameters), reno: Reno::default(), counter: 0 })
     }
 
-    /// The amount that an acknowledgement adds to the counter (`mptcp_olia_cong_avoid`).
+    /// Returns the value that an acknowledgement adds to the counter (`mptcp_olia_cong_avoid`).
     fn increase(&self, ack: &AckSample<'_>, window: &Window) -> i64 {
         let paths = paths(ack.siblings, ack.id, window, self.dead_leave);
         let Some(own) = paths.clone().find(|path| path.view.id == ack.id) else { return 0 };
         let Epsilon { numerator, denominator } = epsilon(&own, paths.clone());
-        // `mptcp_get_rate` adds one, so that the rate is never zero.
+        // One is added, so that the rate is never zero (`mptcp_get_rate`).
         let sum: u64 = paths
             .map(|path| (window_of(&path) << SCALE).wrapping_mul(own.srtt_us) / path.srtt_us.max(1))
             .sum();
@@ -130,7 +133,7 @@ impl CongestionController for Kernel {
     }
 
     fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window) {
-        // The count towards the next segment is kept.
+        // The count towards the next increase is kept.
         self.reno.on_congestion(event, window);
     }
 

@@ -1,9 +1,10 @@
-//! Common parts of the coupled controllers in the form of the out-of-tree kernel, v0.94 on Linux 4.14: its list of
-//! subflows and its integers.
+//! Common parts of the coupled controllers as in the out-of-tree kernel (v0.94 on Linux 4.14): its list of
+//! subflows and its integer arithmetic.
 //!
-//! A subflow is in the sums while it can send (`mptcp_sk_can_send`) and has an RTT. A dead subflow stays in them
-//! until it is closed. Slow start leaves nothing for congestion avoidance, and an acknowledgement counts once,
-//! whatever it acknowledges. On plain TCP, these controllers behave like Reno.
+//! The sums include a subflow while it can send (`mptcp_sk_can_send`) and has an RTT. A dead subflow stays in
+//! the sums until it is closed. An acknowledgement that is used in slow start does not count in congestion
+//! avoidance. In congestion avoidance, an acknowledgement counts as one, however many segments it
+//! acknowledges. On plain TCP, these controllers behave like Reno.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
@@ -12,35 +13,36 @@ use super::{SiblingView, counts};
 use crate::reno::slow_start;
 use crate::{AckSample, Window};
 
-/// A subflow as the kernel's sums have it.
+/// A subflow that is included in the kernel's sums.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelPath<'a> {
-    /// Its window (`snd_cwnd`), also in fast recovery.
+    /// The window, also in fast recovery (`snd_cwnd`).
     pub(crate) cwnd: u32,
-    /// Its smoothed RTT in eighths of microseconds (`srtt_us`).
+    /// Smoothed RTT in units of 1/8 us (`srtt_us`).
     pub(crate) srtt_us: u64,
     pub(crate) view: &'a SiblingView,
 }
 
-/// The growth that follows from an acknowledgement.
+/// The kind of growth at an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// No growth: the acknowledgement did not advance, a reduction is in progress, or the window was not fully used.
+    /// No growth. The acknowledgement did not advance, a reduction is in progress, or the window was not
+    /// fully used.
     None,
-    /// Slow start has grown.
+    /// The window has grown by slow start.
     SlowStart,
-    /// Congestion avoidance counts one more acknowledgement.
+    /// Congestion avoidance: the acknowledgement counts towards the next increase.
     Avoidance,
 }
 
-/// Reads `dead`, whose default is the kernel's behaviour. Returns whether a dead subflow is removed from the
-/// sums.
+/// Reads the parameter `dead`, whose default is the kernel's behaviour. Returns whether dead subflows are
+/// excluded.
 pub(crate) fn leaves(parameters: &mut Parameters<'_>) -> bool {
     parameters.word("dead", &["stay", "leave"]) == "leave"
 }
 
-/// The subflows in the sums in the order of the kernel's list (`mptcp_for_each_sk`): the newest first, the initial
-/// one last. `id` is the subflow itself, whose window is `window`.
+/// Returns the subflows in the sums, in the order of the kernel's list (`mptcp_for_each_sk`): the newest
+/// first, the initial one last. `id` is the subflow itself, and `window` its window.
 pub(crate) fn paths<'a>(
     siblings: &'a [SiblingView],
     id: SubflowId,
@@ -56,7 +58,8 @@ pub(crate) fn paths<'a>(
     })
 }
 
-/// Does slow start and returns the remaining growth (the head of `mptcp_ccc_cong_avoid` and similar functions).
+/// Applies slow start, and returns the kind of growth (the beginning of `mptcp_ccc_cong_avoid` and similar
+/// functions).
 pub(crate) fn grow(ack: &AckSample<'_>, window: &mut Window) -> Growth {
     if !ack.may_grow || !ack.cwnd_limited {
         Growth::None
@@ -68,8 +71,8 @@ pub(crate) fn grow(ack: &AckSample<'_>, window: &mut Window) -> Growth {
     }
 }
 
-/// Counts an acknowledgement (`snd_cwnd_cnt`). Returns true if the window must grow, which is at the acknowledgement
-/// after `per` others.
+/// Counts an acknowledgement (`snd_cwnd_cnt`). Returns true if the window must grow, which is at the
+/// acknowledgement after `per` others.
 pub(crate) fn count(counter: &mut u64, per: u64) -> bool {
     let full = *counter >= per;
     *counter = if full { 0 } else { *counter + 1 };

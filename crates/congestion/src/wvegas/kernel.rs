@@ -1,8 +1,8 @@
-//! Weighted Vegas as `mptcp_wvegas.c` of the out-of-tree kernel computes it.
+//! Weighted Vegas as computed by `mptcp_wvegas.c` of the out-of-tree kernel.
 //!
-//! Rates are whole multiples of 2^-16 segments per microsecond. A rate is only about 20 such units at 40 segments
-//! and 110 ms, and shares are quotients of such numbers. A round without any queueing delay halves the window, as if
-//! a queue had to be drained.
+//! Rates are integers in units of 2^-16 segments per microsecond. With 40 segments and 110 ms, a rate is only
+//! about 24 units, so fractions of the total rate are coarse. A round without any queueing delay halves the
+//! window, as if a queue had to be drained.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, Rate};
@@ -14,12 +14,12 @@ use super::super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, Reno, SiblingView, Window,
 };
 
-/// Bits of the fraction of rates and shares (`MPTCP_WVEGAS_SCALE`).
+/// Fraction bits of rates and weights (`MPTCP_WVEGAS_SCALE`).
 const SCALE: u32 = 16;
-/// The base RTT before any sample, microseconds.
+/// The base RTT before the first sample, microseconds.
 const NO_BASE: u64 = 0x7fff_ffff;
 
-/// Weighted Vegas in the kernel's integers.
+/// Weighted Vegas in the integer arithmetic of the kernel.
 #[derive(Debug)]
 pub(super) struct Kernel {
     initial_alpha: u64,
@@ -27,23 +27,23 @@ pub(super) struct Kernel {
     gamma: u64,
     dead_leave: bool,
     reno: Reno,
-    /// Whether the delay controls the window (`doing_wvegas_now`), which is so only in state Open.
+    /// Whether the delay controls the window (`doing_wvegas_now`). True only in the state Open.
     open: bool,
     /// The round ends after this position (`beg_snd_nxt`). If `None`, the next acknowledgement sets it.
     end: Option<u64>,
-    /// RTTs of the round: how many (`cnt_rtt`), and their sum in microseconds (`sampled_rtt`).
+    /// The number of RTT samples in the round (`cnt_rtt`), and their sum in microseconds (`sampled_rtt`).
     count: u64,
     sum: u64,
     base_rtt: u64,
-    /// Segments per microsecond in units of 2^-16 (`instant_rate`).
+    /// The rate in units of 2^-16 segments per microsecond (`instant_rate`).
     rate: u64,
-    /// Share of the rate of all, in units of 2^-16.
+    /// The fraction of the total rate of all subflows, in units of 2^-16.
     weight: u64,
     alpha: u64,
-    /// Smallest queueing delay since the last drain, microseconds.
+    /// The smallest queueing delay since the last reduction by `drain`, microseconds.
     queue_delay: u64,
     mss: u32,
-    /// The position of the next new byte at the last acknowledgement.
+    /// `snd_nxt` at the last acknowledgement.
     snd_nxt: u64,
 }
 
@@ -71,14 +71,14 @@ impl Kernel {
         Box::new(built)
     }
 
-    /// `wvegas_enable`.
+    /// Resets the rounds and the rate (`wvegas_enable`).
     fn enable(&mut self, end: Option<u64>) {
         (self.end, self.count, self.sum) = (end, 0, 0);
         (self.rate, self.weight, self.alpha) = (0, 1 << SCALE, self.initial_alpha);
         self.queue_delay = 0;
     }
 
-    /// `mptcp_wvegas_weight`.
+    /// Returns the fraction of the total rate (`mptcp_wvegas_weight`).
     fn share(&self, ack: &AckSample<'_>) -> u64 {
         let other = |view: &&SiblingView| view.id != ack.id && counts(view, self.dead_leave);
         let rates = ack.siblings.iter().filter(other).filter_map(|view| view.published_rate);
@@ -102,11 +102,11 @@ impl Kernel {
             self.drain(window, rtt);
         }
         window.cwnd = window.cwnd.max(2);
-        // `tcp_current_ssthresh`.
+        // The same reduction as `tcp_current_ssthresh`.
         window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);
     }
 
-    /// Changes the window by one segment, towards alpha segments in queues.
+    /// Changes the window by one segment, so that alpha segments stay in queues.
     fn steer(&mut self, ack: &AckSample<'_>, window: &mut Window, queued: u64, rtt: u64) {
         if queued >= self.alpha {
             self.rate = (u64::from(window.cwnd) << SCALE) / rtt;
@@ -121,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// Reduces the window if the queueing delay has doubled since the last drain.
+    /// Reduces the window if the queueing delay has doubled since the last reduction.
     fn drain(&mut self, window: &mut Window, rtt: u64) {
         let delay = rtt - self.base_rtt;
         if self.queue_delay == 0 || self.queue_delay > delay {
@@ -135,7 +135,7 @@ impl Kernel {
     }
 }
 
-/// Returns a published rate in the kernel's units, in which it is a whole number.
+/// Converts a published rate to the kernel's units, in which it is an integer.
 fn units(rate: Rate, mss: u32) -> u64 {
     let one = u128::from(mss) * 8_000_000;
     (((u128::from(rate.bps()) << SCALE) + one / 2) / one.max(1)) as u64
@@ -152,7 +152,7 @@ impl CongestionController for Kernel {
             // One microsecond is added, so that the RTT is never zero (`mptcp_wvegas_pkts_acked`).
             let rtt = rtt.as_micros() + 1;
             self.base_rtt = self.base_rtt.min(rtt);
-            // The acknowledgement that brings the subflow back to Open counts before the round begins.
+            // The acknowledgement that returns the subflow to Open is processed before the round begins.
             if self.end.is_some() {
                 self.sum += rtt;
                 self.count += 1;
@@ -196,7 +196,7 @@ impl CongestionController for Kernel {
         true
     }
 
-    /// Published only if the current round has samples (`sampled_rtt`).
+    /// Published only if the current round has RTT samples (`sampled_rtt`).
     fn published_rate(&self) -> Option<Rate> {
         let bps = (u128::from(self.rate) * u128::from(self.mss) * 8_000_000) >> SCALE;
         (bps > 0 && self.sum > 0).then(|| Rate::from_bps(bps as u64))

@@ -1,5 +1,5 @@
-//! BBR version 1 compared with a second, simple implementation of the definitions in `tcp_bbr.c`. It computes bytes
-//! and segments in floating point where the kernel uses fixed point, rule by rule.
+//! Compares BBR version 1 with a second, simple implementation of the formulas in `tcp_bbr.c`. It uses
+//! floating point, where the kernel uses fixed point.
 
 mod model;
 mod saved;
@@ -16,29 +16,30 @@ const MSS: u32 = 1448;
 const HIGH_GAIN: f64 = 2.885;
 const RTT: Duration = Duration::from_millis(100);
 
-/// The contents of an acknowledgement.
+/// The contents of one acknowledgement.
 #[derive(Clone, Copy)]
 struct Said {
     acked: u32,
     /// Segments delivered over `interval`.
     rate: u32,
     interval: Duration,
-    /// Whether it acknowledges data that was sent after the last acknowledgement, so that a round begins.
+    /// Whether the acknowledgement begins a round: it is for data sent after the last acknowledgement.
     round: bool,
     prior_in_flight: u32,
     in_flight: u32,
     newly_lost: u32,
     app_limited: bool,
     rtt: Duration,
-    /// Whether the receiver may have delayed it.
+    /// Whether the receiver may have delayed the acknowledgement.
     delayed: bool,
-    /// For how long pacing delays the next segment.
+    /// The time for which pacing delays the next segment.
     departs: Duration,
     /// The time since the previous acknowledgement.
     after: Duration,
 }
 
-/// 1000 segments a second over 100 ms: a bandwidth-delay product of 100 segments, which are in flight.
+/// Delivers 1000 segments per second over an RTT of 100 ms. The bandwidth-delay product of 100 segments is in
+/// flight.
 const FULL: Said = Said {
     acked: 2,
     rate: 100,
@@ -76,7 +77,7 @@ impl Flow {
         flow
     }
 
-    /// A flow that has found its pipe full and has just drained it. Its window is at the target.
+    /// Creates a flow that has just drained its full pipe. Its window is at the target.
     fn probing(seed: u64, said: Said) -> Self {
         let mut flow = Self::new(seed);
         for _ in 0..4 {
@@ -88,20 +89,20 @@ impl Flow {
         flow
     }
 
-    /// The same flow in the phase that probes for more bandwidth.
+    /// Creates such a flow in the phase with a gain of 5/4.
     fn raised() -> Self {
         let mut flows = (0..100).map(|seed| Self::probing(seed, FULL));
         flows.find(|flow| flow.gain(1000.0) > 1.2).expect("a cycle begins with it")
     }
 
-    /// The window that follows from the model after one more acknowledged segment.
+    /// Returns the window target of the model, after one more acknowledged segment.
     fn target(&mut self) -> u32 {
         self.window.cwnd = 1 << 20;
         self.hear(Said { acked: 1, round: false, ..FULL });
         self.window.cwnd
     }
 
-    /// Data is sent and nothing was in flight.
+    /// Data is sent after nothing was in flight.
     fn start(&mut self, app_limited: bool) {
         let (now, last_sent) = (self.now, Instant::ZERO);
         let start = TransmitStart { now, coarse_now: now, last_sent, app_limited, min_rtt: None };
@@ -166,29 +167,29 @@ impl Flow {
         self.bbr.on_state(self.now, state, &mut self.window);
     }
 
-    /// Bytes a second.
+    /// Returns the pacing rate in bytes per second.
     fn pace(&self) -> f64 {
         self.bbr.pacing_rate().expect("BBR paces").bytes_per_second() as f64
     }
 
-    /// The pacing rate over that of gain 1 at this many segments a second.
+    /// Returns the pacing gain, if the bandwidth is `per_second` segments per second.
     fn gain(&self, per_second: f64) -> f64 {
         self.pace() / paced(1.0, per_second)
     }
 }
 
-/// `bbr_bw_to_pacing_rate`: bytes a second.
+/// The formula of `bbr_bw_to_pacing_rate`, in bytes per second.
 fn paced(gain: f64, per_second: f64) -> f64 {
     0.99 * gain * per_second * f64::from(MSS)
 }
 
-/// `bbr_tso_segs_goal` at a pacing rate.
+/// The formula of `bbr_tso_segs_goal` for a pacing rate.
 fn goal(pace: f64) -> f64 {
     let least = if pace < 1.2e6 / 8.0 { 1.0 } else { 2.0 };
     ((pace / 1024.0).floor().min(65_200.0) / f64::from(MSS)).floor().clamp(least, 127.0)
 }
 
-/// `bbr_target_cwnd` and `bbr_quantization_budget`; `raised`: in phase 0 of the cycle.
+/// The formulas of `bbr_target_cwnd` and `bbr_quantization_budget`. `raised` is true in phase 0 of the cycle.
 fn target(bdp: f64, gain: f64, extra: f64, pace: f64, raised: bool) -> u32 {
     let cwnd = (bdp * gain - 1e-3).ceil() + extra + 3.0 * goal(pace);
     (2.0 * (cwnd / 2.0).ceil()) as u32 + if raised { 2 } else { 0 }
@@ -198,14 +199,14 @@ fn close(found: f64, expected: f64, slack: f64) -> bool {
     (found - expected).abs() <= slack * expected
 }
 
-/// Draws a number between the two limits, uniform in its logarithm.
+/// Draws a number from the range, uniformly in its logarithm.
 fn any(random: &mut RandomStream, least: f64, most: f64) -> f64 {
     least * (most / least).powf(random.uniform())
 }
 
 #[test]
 fn the_first_pace_is_the_initial_window_over_the_round_trip() {
-    // `bbr_init` uses the handshake's RTT. If it was not measured, a millisecond is assumed.
+    // `bbr_init` uses the handshake's RTT, or one millisecond if there is none.
     for (rtt, seconds) in [(Some(RTT), 0.1), (None, 0.001)] {
         let mut flow = Flow::new(1);
         let opened = Opened { coarse_now: flow.now, rtt, mss: MSS };
@@ -214,7 +215,7 @@ fn the_first_pace_is_the_initial_window_over_the_round_trip() {
     }
     let mut flow = Flow::new(1);
     assert!(flow.bbr.pacing_rate().is_none());
-    // The sample of one segment in 100 ms is slower. Before the pipe is full, the pacing rate only rises.
+    // This sample is slower: one segment in 100 ms. Before the pipe is full, the pacing rate only rises.
     flow.hear(Said { rate: 1, acked: 1, ..FULL });
     assert!(close(flow.pace(), paced(HIGH_GAIN, 10.0 / 0.1), 2e-3), "{}", flow.pace());
     flow.hear(Said { rate: 200, ..FULL });
@@ -224,11 +225,11 @@ fn the_first_pace_is_the_initial_window_over_the_round_trip() {
     assert!(close(flow.pace(), risen, 2e-3));
 }
 
-/// `bbr_min_tso_segs`: one below 1.2 Mbit/s, two from there on.
+/// `bbr_min_tso_segs` is one below 1.2 Mbit/s, and otherwise two.
 #[test]
 fn segments_leave_one_by_one_below_a_pace_of_1_2_megabits() {
     for (rate, least) in [(103, 1), (104, 1), (105, 2), (106, 2)] {
-        // 0.99 times 1448 bytes times the rate: 104.6 segments a second are 150 kB/s.
+        // At 104.6 segments per second, 0.99 times 1448 bytes are 150 kB/s, which is 1.2 Mbit/s.
         let mut flow = Flow::probing(1, Said { rate, interval: Duration::from_secs(1), ..FULL });
         while flow.gain(f64::from(rate)) > 1.01 || flow.gain(f64::from(rate)) < 0.99 {
             flow.hear(Said {
@@ -243,7 +244,7 @@ fn segments_leave_one_by_one_below_a_pace_of_1_2_megabits() {
     }
 }
 
-/// Random paths, bursts of acknowledgements, and each phase of the cycle.
+/// Random paths, random bursts of acknowledgements, and every phase of the cycle.
 #[test]
 fn pace_and_window_of_the_cycle_are_what_the_formulas_give() {
     let mut random = Seed { seed: 7, run: 0 }.stream("formulas");
@@ -264,8 +265,8 @@ fn pace_and_window_of_the_cycle_are_what_the_formulas_give() {
             ..FULL
         };
         let mut flow = Flow::probing(seed, said);
-        // Each acknowledgement comes after more than the minimum RTT, with the pipe more than full, so the cycle
-        // moves on by one phase.
+        // Each acknowledgement arrives after more than the minimum RTT and with a full pipe, so each begins a
+        // phase.
         for _ in 0..seed % 8 {
             flow.hear(said);
         }
@@ -277,7 +278,7 @@ fn pace_and_window_of_the_cycle_are_what_the_formulas_give() {
         let gains = [1.25, 0.75, 1.0];
         let phase = gains.iter().position(|known| (gain - known).abs() < 0.1).expect("a gain");
         phases[phase] += 1;
-        // Bandwidth is whole 2^-24 segments a microsecond.
+        // One unit of the bandwidth is 2^-24 segments per microsecond.
         let digit = rtt.as_micros() as f64 / f64::from(rate) * 2f64.powi(-24);
         let exact = paced(gains[phase], per_second);
         assert!((flow.pace() - exact).abs() <= digit * exact + 2.0, "{}: {exact}", flow.pace());
@@ -290,7 +291,7 @@ fn pace_and_window_of_the_cycle_are_what_the_formulas_give() {
     assert!(phases[0] > 200 && phases[1] > 200 && phases[2] > 2000, "{phases:?}");
 }
 
-/// The cycle begins with any phase except 3/4 and keeps its order.
+/// The cycle begins in any phase except the one with gain 3/4, and keeps its order.
 #[test]
 fn the_cycle_goes_up_down_and_cruises_six_round_trips() {
     let mut firsts = [0; 8];
@@ -316,10 +317,10 @@ fn the_cycle_goes_up_down_and_cruises_six_round_trips() {
     assert_eq!(firsts[1], 0);
     assert!(firsts.iter().filter(|count| **count > 20).count() == 7, "{firsts:?}");
 
-    // The phase 5/4 ends after an RTT with a quarter more than the pipe holds, or with a loss. The phase 3/4 ends as
-    // soon as the queue is drained.
+    // The phase with gain 5/4 ends after one RTT, if the pipe holds a quarter more or a segment was lost. The
+    // phase with gain 3/4 ends when the queue is drained.
     let mut flow = Flow::raised();
-    // Packets in the network once the burst under way has left: short of the target by one.
+    // One segment less than the target is in the network when the current burst has left.
     let goal = goal(flow.pace()) as u32;
     let short = target(100.0, 1.25, 0.0, flow.pace(), true) - goal - 1;
     flow.hear(Said { prior_in_flight: short, after: RTT * 2, ..FULL });
@@ -340,26 +341,26 @@ fn startup_ends_after_three_rounds_under_a_quarter_more() {
     for rate in [64, 80, 100, 125] {
         for _ in 0..2 {
             flow.hear(Said { rate, ..FULL });
-            // Rates within the round, and rates that the application limited, do not count.
+            // Rates within the round do not count. Rates that the application limited do not count either.
             flow.hear(Said { rate, round: false, ..FULL });
             flow.hear(Said { rate, app_limited: true, ..FULL });
         }
     }
-    // 125 was counted once. 156 is just not a quarter more: it is short by 0.25.
+    // The baseline is 125. A rate of 156 is less than 1.25 times this, which is 156.25.
     flow.hear(Said { rate: 156, ..FULL });
     assert!(!over(&flow));
     assert!(close(flow.pace(), paced(HIGH_GAIN, 1560.0), 2e-3));
     let before = flow.window.cwnd;
     flow.hear(Said { rate: 156, in_flight: 1000, ..FULL });
     assert!(over(&flow));
-    // Gains are 256ths: 88 of them and not 88.7.
+    // Gains are multiples of 1/256: the inverse of the high gain is 88/256, not 88.7/256.
     assert!(close(flow.pace(), paced(1.0 / HIGH_GAIN, 1560.0), 1e-2), "{}", flow.pace());
-    // The window keeps the high gain and grows by the acknowledged segments.
+    // The window still has the high gain, and grows by the acknowledged segments.
     assert_eq!(flow.window.cwnd, before + 2);
-    // The bandwidth-delay product at the pacing rate of startup, which applied when it was computed.
+    // ssthresh is computed with the pacing rate of Startup.
     let full = target(156.0, 1.0, 0.0, paced(HIGH_GAIN, 1560.0), false);
     assert_eq!(flow.window.ssthresh, full);
-    // The drain ends with that many segments in flight, at the pacing rate of the drain.
+    // Drain ends when the data in flight is this target, computed with the pacing rate of Drain.
     let full = target(156.0, 1.0, 0.0, flow.pace(), false);
     flow.hear(Said { rate: 156, in_flight: full + 1, ..FULL });
     assert!(flow.gain(1560.0) < 0.5);
@@ -367,7 +368,7 @@ fn startup_ends_after_three_rounds_under_a_quarter_more() {
     assert!(flow.gain(1560.0) > 0.7);
 }
 
-/// In startup the window grows by the acknowledged segments up to the target, and in any case to ten.
+/// In Startup, the window grows by the acknowledged segments up to the target, and always to at least ten.
 #[test]
 fn startup_grows_to_its_target() {
     let mut flow = Flow::new(1);
@@ -387,7 +388,7 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
         flow.hear(said);
         assert!(flow.now < Instant::ZERO + Duration::from_secs(111));
     }
-    // The minimum was measured by the first acknowledgement, 2 ms after the start at 100 s.
+    // The first acknowledgement measured the minimum RTT, 2 ms after the start at 100 s.
     let began = flow.now.since(Instant::ZERO + Duration::from_millis(100_002));
     assert!(began > Duration::from_secs(10), "{began}");
     assert!(began <= Duration::from_millis(10_010), "{began}");
@@ -407,12 +408,12 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
     }
     assert_eq!(flow.now.since(since), Duration::from_millis(210), "the first past 200 ms");
     assert!(flow.window.cwnd >= before, "{} and not {before}", flow.window.cwnd);
-    // Data that is in flight when ProbeRTT ends still counts as sent in ProbeRTT.
+    // Data in flight at the end of the phase still counts as sent in it.
     assert!(flow.bbr.marks_application_limited());
     flow.hear(said);
     assert!(!flow.bbr.marks_application_limited());
 
-    // Idleness replaces the visit, because nothing was in flight anyway.
+    // After an idle period nothing is in flight, so `ProbeRtt` is not entered.
     let mut flow = Flow::probing(1, FULL);
     flow.now += Duration::from_secs(11);
     flow.start(true);
@@ -435,8 +436,7 @@ fn a_recovery_conserves_packets_for_a_round_and_gives_the_window_back() {
     flow.hear(Said { in_flight: 80, newly_lost: 0, ..within });
     assert_eq!(flow.window.cwnd, 82);
     assert!((flow.gain(1000.0) - pace).abs() < 1e-3 || pace > 1.2, "losses do not slow it down");
-    // A round later, the window grows by the acknowledged segments again, and losses reduce it
-    // again.
+    // After one round, the window grows by the acknowledged segments again. Losses still reduce it.
     flow.hear(Said { in_flight: 80, ..FULL });
     assert_eq!(flow.window.cwnd, 84);
     flow.hear(Said { in_flight: 80, newly_lost: 10, ..within });
@@ -445,7 +445,7 @@ fn a_recovery_conserves_packets_for_a_round_and_gives_the_window_back() {
     flow.hear(Said { newly_lost: 0, acked: 1, ..within });
     assert!(flow.window.cwnd >= before, "{} and not {before}", flow.window.cwnd);
 
-    // Losses never reduce the window below one segment, and after them it has at least four.
+    // Losses reduce the window to at least one segment. After the recovery it has at least four.
     let mut flow = Flow::probing(1, FULL);
     flow.hear(Said { newly_lost: 10_000, ..within });
     assert_eq!(flow.window.cwnd, 4);
@@ -466,7 +466,7 @@ fn after_a_timeout_the_window_comes_back_with_the_state() {
     flow.hear(Said { acked: 1, ..FULL });
     assert!(flow.window.cwnd >= before.min(target(100.0, 2.0, 0.0, flow.pace(), false)));
 
-    // Startup measures the growth again, so three more rounds are needed.
+    // After the undo, Startup measures the growth again, so three more rounds are needed.
     let mut flow = Flow::new(1);
     for _ in 0..3 {
         flow.hear(FULL);
@@ -484,8 +484,9 @@ fn after_a_timeout_the_window_comes_back_with_the_state() {
 
 #[test]
 fn a_policer_sets_the_pace_for_48_rounds_of_the_cycle() {
-    // `bbr_lt_bw_sampling`: bursts arrive at 2000 segments a second, and a round of 100 ms delivers 100 of 140 sent
-    // segments. If two intervals of four rounds agree, their throughput is the bandwidth, with gain 1.
+    // `bbr_lt_bw_sampling`: acknowledgements arrive at 2000 segments per second, and each round of 100 ms
+    // delivers 100 of 140 segments. If two intervals of four rounds agree, their throughput becomes the
+    // bandwidth, with gain 1.
     let lossy = Said { acked: 100, rate: 200, newly_lost: 40, after: RTT, ..FULL };
     let mut flow = Flow::probing(1, Said { rate: 200, ..FULL });
     let policed = |flow: &Flow| close(flow.gain(1000.0), 1.0, 2e-3);
@@ -494,8 +495,8 @@ fn a_policer_sets_the_pace_for_48_rounds_of_the_cycle() {
         policed(&flow)
     });
     assert_eq!(found, Some(8));
-    // `bbr_lt_bw_max_rtts`: after these rounds the cycle restarts with the rates of the bursts, in any phase except
-    // 3/4.
+    // `bbr_lt_bw_max_rtts`: after this number of rounds, the policer's rate is released. The cycle then
+    // restarts in any phase except the one with gain 3/4.
     let released = (1..=100).find(|_| {
         flow.hear(lossy);
         !policed(&flow)

@@ -1,9 +1,9 @@
-//! The input and the memory of the model.
+//! The inputs of the model and the samples that it keeps.
 
 use super::*;
 
-/// `bbr_update_min_rtt`: `rtt_us < min_rtt_us || (filter_expired && !is_ack_delayed)`. After ten seconds the window
-/// shows the minimum RTT in use: 100, 150 or 50 ms at 1000 segments a second.
+/// `bbr_update_min_rtt`: `rtt_us < min_rtt_us || (filter_expired && !is_ack_delayed)`. The window after ten
+/// seconds shows the minimum RTT in use, at 1000 segments per second.
 #[test]
 fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
     let window = |rtt_ms: u64, delayed: bool| {
@@ -24,7 +24,8 @@ fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
     assert_eq!(window(50, true), short, "a lower one it is all the same");
 }
 
-/// The filter has ten rounds (`bbr_bw_rtts`). Samples that the application limited count only if they are faster.
+/// The bandwidth filter has ten rounds (`bbr_bw_rtts`). A sample that the application limited counts only if
+/// it is faster.
 #[test]
 fn the_best_rate_is_remembered_for_ten_rounds() {
     let believed = |flow: &mut Flow| f64::from(flow.target()) / 200.0;
@@ -44,8 +45,8 @@ fn the_best_rate_is_remembered_for_ten_rounds() {
     assert!((2.0..2.2).contains(&believed(&mut flow)), "but a faster one");
 }
 
-/// `bbr_update_ack_aggregation`: forty segments are acknowledged together, and forty a millisecond later. The
-/// bandwidth accounts for one of these. A sample without an interval is ignored.
+/// `bbr_update_ack_aggregation`: 40 segments are acknowledged at once, and 40 more a millisecond later. The
+/// bandwidth explains one of them. A sample without an interval is ignored.
 #[test]
 fn aggregation_adds_up_over_an_epoch_and_needs_a_valid_sample() {
     for (interval, extra) in [(RTT, 79.0_f64), (Duration::ZERO, 0.0)] {
@@ -53,7 +54,7 @@ fn aggregation_adds_up_over_an_epoch_and_needs_a_valid_sample() {
         let burst = Said { acked: 40, interval, round: false, ..FULL };
         flow.hear(Said { after: RTT, ..burst });
         flow.hear(Said { after: Duration::from_millis(1), ..burst });
-        // Later deliveries are explained long before they arrive.
+        // Later acknowledgements arrive so late that the bandwidth explains them.
         flow.now += RTT;
         let found = flow.target();
         let raised = flow.gain(1000.0) > 1.2;
@@ -66,8 +67,8 @@ fn aggregation_adds_up_over_an_epoch_and_needs_a_valid_sample() {
     }
 }
 
-/// The phase that probes: longer than the minimum RTT, and with a loss, or a pipe that is full by a quarter more.
-/// Time passes with deliveries.
+/// The phase that probes ends after more than the minimum RTT, if a segment was lost or the pipe holds a
+/// quarter more.
 #[test]
 fn up_ends_after_a_whole_round_trip_with_a_loss_or_a_full_pipe() {
     let up = |flow: &Flow| close(flow.gain(1000.0), 1.25, 1e-3);
@@ -89,8 +90,8 @@ fn up_ends_after_a_whole_round_trip_with_a_loss_or_a_full_pipe() {
     assert!(up(&flow), "nothing was delivered");
 }
 
-/// `bbr_packets_in_net_at_edt`: segments that are delivered before the next departure no longer count as in flight:
-/// 10 in 10.5 ms at 1000 a second.
+/// `bbr_packets_in_net_at_edt`: segments that will be delivered before the next departure do not count as in
+/// flight. At 1000 segments per second, these are 10 segments in 10.5 ms.
 #[test]
 fn what_drains_before_the_next_departure_does_not_count() {
     for (more, drained) in [(10, true), (11, false)] {
@@ -104,8 +105,9 @@ fn what_drains_before_the_next_departure_does_not_count() {
     }
 }
 
-/// `bbr_lt_bw_sampling`: two intervals of four rounds with more than 50 / 256 lost, at the same throughput,
-/// are a policer. Its rate, 1000 segments a second where samples say 2000, holds for 48 rounds.
+/// `bbr_lt_bw_sampling` detects a policer: two intervals of four rounds lose more than 50/256 of their
+/// segments at the same throughput. The policer's rate is 1000 segments per second, although samples
+/// show 2000. It is used for 48 rounds.
 #[test]
 fn a_policer_sets_the_pace_for_48_rounds() {
     let round = Said { acked: 100, rate: 200, newly_lost: 30, after: RTT, ..FULL };
@@ -123,7 +125,8 @@ fn a_policer_sets_the_pace_for_48_rounds() {
     flow.hear(Said { newly_lost: 0, ..round });
     assert!(flow.gain(2000.0) > 0.7, "{}", flow.gain(2000.0));
 
-    // An interval ends only in a round with losses. If the fourth round has none, it ends one round later.
+    // An interval ends only in a round with losses. If the fourth round has no loss, the interval ends one
+    // round later.
     let mut flow = Flow::probing(1, FULL);
     for n in 1..=10 {
         assert!(!policed(&flow) || n == 1, "round {n}");
@@ -131,7 +134,7 @@ fn a_policer_sets_the_pace_for_48_rounds() {
     }
     assert!(policed(&flow));
 
-    // After a spurious recovery, its losses do not count.
+    // After a recovery proved spurious, its losses do not count.
     let mut flow = Flow::probing(1, FULL);
     (0..7).for_each(|_| flow.hear(round));
     flow.window.cwnd = 123;
@@ -139,14 +142,14 @@ fn a_policer_sets_the_pace_for_48_rounds() {
     assert_eq!(flow.bbr.undo_cwnd(&window, 500), 123, "`bbr_undo_cwnd` leaves the window");
     flow.hear(round);
     assert!(!policed(&flow));
-    // The same holds for a timeout that ended a round.
+    // After a timeout that ended a round, they do not count either.
     let mut flow = Flow::probing(1, FULL);
     (0..7).for_each(|_| flow.hear(round));
     flow.enter(CongestionState::Loss);
     assert!(!policed(&flow), "the pace is set with the next acknowledgement");
 }
 
-/// The search for the plateau restarts after a spurious recovery (`bbr_undo_cwnd`).
+/// An undo restarts the search for a plateau (`bbr_undo_cwnd`).
 #[test]
 fn an_undone_recovery_restarts_the_search_for_the_plateau() {
     let mut flow = Flow::new(1);
@@ -163,7 +166,7 @@ fn an_undone_recovery_restarts_the_search_for_the_plateau() {
     assert!(flow.window.ssthresh < u32::MAX);
 }
 
-/// In startup nothing grows at the target itself, nor with the tenth segment delivered.
+/// In Startup, the window does not grow at the target itself, nor with the tenth delivered segment.
 #[test]
 fn startup_stops_at_its_target_exactly() {
     let mut flow = Flow::new(1);
@@ -174,7 +177,7 @@ fn startup_stops_at_its_target_exactly() {
         flow.hear(FULL);
         assert_eq!(flow.window.cwnd, grown);
     }
-    // 10 segments a second: ceil(2.89) + 3 bursts of two, made even, are the ten that there are.
+    // For 10 segments per second, the target is ceil(2.89) plus 3 bursts of two, rounded up to 10.
     let mut flow = Flow::new(1);
     flow.hear(Said { rate: 1, acked: 10, ..FULL });
     assert_eq!(flow.window.cwnd, 10);

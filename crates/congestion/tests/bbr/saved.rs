@@ -1,10 +1,10 @@
-//! Saving and restoring the window (`bbr_save_cwnd`), and visits to `ProbeRTT`.
+//! Saving and restoring the window (`bbr_save_cwnd`), and `ProbeRTT` phases.
 
 use super::*;
 
 const WITHIN: Said = Said { round: false, ..FULL };
 
-/// A flow whose minimum RTT has just become too old, with four segments in flight.
+/// Creates a flow whose minimum RTT has just expired, with four segments in flight.
 fn visiting() -> Flow {
     let mut flow = Flow::probing(1, FULL);
     flow.now += Duration::from_secs(11);
@@ -13,7 +13,7 @@ fn visiting() -> Flow {
     flow
 }
 
-/// `prior_cwnd` is the window before the first problem of the episode, not that of an earlier episode.
+/// `prior_cwnd` is the window before the current recovery, not before an earlier one.
 #[test]
 fn the_window_before_the_trouble_comes_back() {
     let give_back = |flow: &mut Flow| {
@@ -26,19 +26,19 @@ fn the_window_before_the_trouble_comes_back() {
     flow.enter(CongestionState::Recovery);
     flow.hear(Said { in_flight: 40, ..WITHIN });
     assert_eq!(flow.window.cwnd, 42);
-    // A timeout within the recovery saves nothing less.
+    // A timeout during the recovery does not save a smaller window.
     flow.enter(CongestionState::Loss);
     flow.window.cwnd = 1;
     flow.hear(WITHIN);
     assert_eq!(give_back(&mut flow), 151);
 
-    // The next episode begins with the current window.
+    // The next recovery saves the current window.
     flow.window.cwnd = 100;
     flow.enter(CongestionState::Recovery);
     flow.hear(Said { in_flight: 40, ..WITHIN });
     assert_eq!(give_back(&mut flow), 101);
 
-    // The window of four segments during a visit is not restored.
+    // The window of four segments in a `ProbeRTT` phase is not restored.
     let mut flow = visiting();
     flow.enter(CongestionState::Recovery);
     flow.hear(Said { in_flight: 4, ..WITHIN });
@@ -48,7 +48,7 @@ fn the_window_before_the_trouble_comes_back() {
     assert!(flow.window.cwnd >= 200, "{}", flow.window.cwnd);
 }
 
-/// An acknowledgement that delivers nothing leaves the window, whatever is lost.
+/// An acknowledgement that delivers nothing does not change the window, even if it reports losses.
 #[test]
 fn losses_count_with_what_is_delivered() {
     let mut flow = Flow::probing(1, FULL);
@@ -57,7 +57,7 @@ fn losses_count_with_what_is_delivered() {
     assert_eq!(flow.window.cwnd, 100);
 }
 
-/// Ten seconds exactly are not too old. The minimum was measured 2 ms after the start at 100 s.
+/// The minimum RTT expires after more than ten seconds. It was measured 2 ms after the start at 100 s.
 #[test]
 fn a_visit_comes_after_more_than_ten_seconds() {
     let mut flow = Flow::probing(1, FULL);
@@ -68,7 +68,7 @@ fn a_visit_comes_after_more_than_ten_seconds() {
     assert_eq!(flow.window.cwnd, 4);
 }
 
-/// One round is enough, however many follow, and 200 ms; idleness may end it too.
+/// A `ProbeRTT` phase ends after one round and 200 ms, or after an idle period.
 #[test]
 fn a_visit_ends_after_a_round_and_200_ms() {
     let held = Said { in_flight: 4, after: Duration::from_millis(10), ..FULL };
@@ -87,7 +87,7 @@ fn a_visit_ends_after_a_round_and_200_ms() {
     assert!(flow.window.cwnd > 100, "{}", flow.window.cwnd);
 }
 
-/// `idle_restart` spares one visit, until something is delivered.
+/// After an idle period, `idle_restart` prevents `ProbeRTT` until something is delivered.
 #[test]
 fn idleness_spares_the_visit_until_something_is_delivered() {
     for (rate, spared) in [(100, false), (0, true)] {
@@ -98,7 +98,7 @@ fn idleness_spares_the_visit_until_something_is_delivered() {
         flow.hear(WITHIN);
         assert_eq!(flow.window.cwnd > 4, spared, "{rate} delivered");
     }
-    // It sends on at the rate of the path.
+    // The flow then continues at the rate of the path.
     let mut flow = Flow::raised();
     flow.start(true);
     assert!(close(flow.gain(1000.0), 1.0, 1e-3), "{}", flow.gain(1000.0));

@@ -1,15 +1,17 @@
-//! The kernel's forms. Expected values are arithmetic by hand in the integers of the named functions of the
-//! out-of-tree kernel v0.94. srtt is in eighths of microseconds there: 456,000 for 57 ms.
+//! The kernel's forms of the coupled controllers. Expected values are computed by hand with the integers of
+//! the named functions of the out-of-tree kernel v0.94. Its srtt is in units of 1/8 us: 57 ms are 456,000.
 
 use super::wvegas::{vegas_rounds, vegas_rounds_beside};
 use super::*;
 use anabranch_congestion::WindowChange;
 
-/// If all values are equal or zero, the initial subflow wins, because it is last in the kernel's list.
-/// By hand for (2, 57 ms) beside (76, 183 ms), `mptcp_ccc_recalc_alpha`: 2 << 32 and 76 << 32 over the
-/// squares of 456,000 and 1,464,000 are both 0. With the first path as the best one the sum is 2048 +
-/// 77,824 x 456 / 1464 = 26,288, alpha (2 << 32) / 26,288^2 = 12 and 4096 / 12 = 341 acknowledgements go
-/// before the one that grows. With the second path: 6575 + 77,824 = 84,399, alpha 45, and 91.
+/// If all values are equal or zero, the initial subflow is the best, because it is last in the kernel's list.
+///
+/// The paths are (2, 57 ms) and (76, 183 ms). In `mptcp_ccc_recalc_alpha`, 2 << 32 and 76 << 32, divided by
+/// the squares of 456,000 and 1,464,000, are both 0. If the first path is the best, the sum is 2048 + 77,824
+/// x 456 / 1464 = 26,288, and alpha is (2 << 32) / 26,288^2 = 12. The window then grows at the
+/// acknowledgement after 4096 / 12 = 341 others. If the second path is the best, the sum is 6575 + 77,824 =
+/// 84,399, alpha is 45, and it grows after 91 others.
 #[test]
 fn lia_takes_the_initial_path_for_the_best_where_all_are_zero() {
     let initial_first = views(&[path(2, 57), path(76, 183)]);
@@ -21,9 +23,9 @@ fn lia_takes_the_initial_path_for_the_best_where_all_are_zero() {
     }
 }
 
-/// A path is not zero from (cwnd << 32) / srtt^2 = 1 on: 49 segments at 57 ms, 150 at 100 ms and 500 at 183 ms,
-/// beside an initial path of 2 segments at 57 ms. Sums and alpha by hand: 51,200, 3 and 52,224, 77; 89,016, 1 and
-/// 157,192, 26; 161,204, 0 (then 1) and 518,575, 7.
+/// A path's value (cwnd << 32) / srtt^2 is 1 from 49 segments at 57 ms, 150 at 100 ms and 500 at 183 ms. The
+/// initial path has 2 segments at 57 ms. Sums and alphas by hand, below and from these windows: 51,200 and 3,
+/// 52,224 and 77; 89,016 and 1, 157,192 and 26; 161,204 and 0 (which becomes 1), 518,575 and 7.
 #[test]
 fn lia_does_not_see_paths_with_small_windows() {
     let cases = [
@@ -41,9 +43,10 @@ fn lia_does_not_see_paths_with_small_windows() {
     }
 }
 
-/// `mptcp_ccc_set_state` and the ends of `mptcp_ccc_cong_avoid`: alpha does not change when another window shrinks.
-/// It changes when another window grows or another subflow changes its state. Two paths of 10 ms by hand: windows 10
-/// and 10: 20,480, alpha 102, 40; 10 and 5: 15,360, 182, 22; 10 and 20: 30,720, 91, 45.
+/// `mptcp_ccc_set_state` and the end of `mptcp_ccc_cong_avoid`: alpha does not change when another window
+/// shrinks. It changes when another window grows or another subflow changes its state. Two paths of 10 ms by
+/// hand, as windows: sum, alpha, acknowledgements. 10 and 10: 20,480, 102, 40. 10 and 5: 15,360, 182, 22. 10
+/// and 20: 30,720, 91, 45.
 #[test]
 fn lia_keeps_alpha_until_a_window_grows_or_a_state_changes() {
     let penalty: fn(&mut SiblingView) = |view| view.window.cwnd = 5;
@@ -68,10 +71,11 @@ fn lia_keeps_alpha_until_a_window_grows_or_a_state_changes() {
     }
 }
 
-/// `mptcp_olia_cong_avoid` for two paths of 20 segments: (20,480^2 << 10) / (20 x 40,961^2) = 12 of 1023 an
-/// acknowledgement. Then growth moves from a window of 40 to one of 10 with more between losses: ((51,201^2 + 2 x
-/// 10,240^2) << 10) / (2 x 10 x 51,201^2) = 55, and ((2 x 40,960^2 - 51,201^2) << 10) / (2 x 40 x 51,201^2) = 3. The
-/// counter restarts with each whole segment.
+/// `mptcp_olia_cong_avoid`. With two paths of 20 segments, an acknowledgement adds (20,480^2 << 10) / (20 x
+/// 40,961^2) = 12 of 1023. Then growth moves from a window of 40 to a window of 10 with more bytes between
+/// losses. The smaller window adds ((51,201^2 + 2 x 10,240^2) << 10) / (2 x 10 x 51,201^2) = 55, and the
+/// larger one ((2 x 40,960^2 - 51,201^2) << 10) / (2 x 40 x 51,201^2) = 3. The counter restarts at zero after
+/// each whole segment.
 #[test]
 fn olia_counts_whole_parts_of_a_segment() {
     let equal = views(&[path(20, 100), path(20, 100)]);
@@ -82,10 +86,11 @@ fn olia_counts_whole_parts_of_a_segment() {
     assert_eq!(segments_per_increase("olia(form=kernel)", 1, &moving), 1023_u32.div_ceil(55));
 }
 
-/// `mptcp_get_epsilon` multiplies in 64 bits. 24,000,000 bytes x 880,000^2 (110 ms) wrap around 2^64 to 1.4e17,
-/// less than 20,000,000 x 400,000^2 = 3.2e18, so that the second path passes for the best:
-/// ((276,481^2 + 2 x 51,200^2) << 10) / (2 x 50 x 276,481^2) = 10. With 23,000,000 nothing wraps; the initial
-/// path is the best and the largest, and (51,200^2 << 10) / (50 x 276,481^2) = 0: no growth ever.
+/// `mptcp_get_epsilon` multiplies in 64 bits. 24,000,000 bytes x 880,000^2 (110 ms) wrap around 2^64 to
+/// 1.4e17. This is less than 20,000,000 x 400,000^2 = 3.2e18, so the second path is taken as the best:
+/// ((276,481^2 + 2 x 51,200^2) << 10) / (2 x 50 x 276,481^2) = 10. With 23,000,000 bytes nothing wraps. The
+/// initial path then is the best and has the largest window. It adds (51,200^2 << 10) / (50 x 276,481^2) = 0,
+/// so the window never grows.
 #[test]
 fn olia_overflows_where_losses_are_rare() {
     for (bytes, grown) in [(24_000_000, 10), (23_000_000, 0)] {
@@ -94,28 +99,29 @@ fn olia_overflows_where_losses_are_rare() {
     }
 }
 
-/// `mptcp_loss3` changes only with acknowledgements that may grow the window, which do not occur during a reduction.
+/// `mptcp_loss3` changes only with acknowledgements that may grow the window. During a reduction there are
+/// none.
 #[test]
 fn olia_does_not_count_what_a_reduction_delivers() {
     let mut siblings = views(&[delivered(40, 100, 10_000), delivered(10, 100, 90_000)]);
     siblings[1].state = CongestionState::Recovery;
     siblings[1].window.ssthresh = 10;
-    // The first path is the best and the largest: (40,960^2 << 10) / (40 x 51,201^2) = 16.
+    // The first path is the best and has the largest window: (40,960^2 << 10) / (40 x 51,201^2) = 16.
     let found = segments_per_increase("olia(form=kernel)", 0, &siblings);
     assert_eq!(found, 1023_u32.div_ceil(16));
 }
 
-/// `mptcp_balia_recalc_ai` for two paths of 20 segments and 100 ms: 1448 x 20 x 8,000,000 / 800,000 = 289,600
-/// bytes a second, (579,200^2 x 10 / 579,200) x 20 / (5 x 289,600) = 80 acknowledgements before the one that
-/// grows.
+/// `mptcp_balia_recalc_ai` for two paths of 20 segments and 100 ms. The rate is 1448 x 20 x 8,000,000 /
+/// 800,000 = 289,600 bytes per second. The window grows at the acknowledgement after (579,200^2 x 10 /
+/// 579,200) x 20 / (5 x 289,600) = 80 others.
 #[test]
 fn balia_counts_acknowledgements() {
     let siblings = views(&[path(20, 100), path(20, 100)]);
     assert_eq!(acknowledgements_after_slow_start("balia", &siblings), 81);
 }
 
-/// The number of acknowledgements of two segments each until 20 segments grow to 21, after a slow start that ends at
-/// 20. Slow start includes the first calculation.
+/// Returns the number of acknowledgements of two segments each until the window grows from 20 to 21 segments.
+/// Slow start ends at 20 segments, and includes the first computation.
 fn acknowledgements_after_slow_start(name: &str, siblings: &[SiblingView]) -> u32 {
     let mut controller = build(&format!("{name}(form=kernel)"));
     let mut window = Window { cwnd: 19, ssthresh: 20 };
@@ -129,7 +135,8 @@ fn acknowledgements_after_slow_start(name: &str, siblings: &[SiblingView]) -> u3
     heard
 }
 
-/// The controller after an acknowledgement in slow start, with 21 segments, beside a path of `other` segments.
+/// Creates a controller with 21 segments after an acknowledgement in slow start. The other path has `other`
+/// segments.
 fn balia_beside(other: u32) -> (Box<dyn CongestionController>, Window) {
     let siblings = views(&[path(20, 100), path(other, 100)]);
     let mut controller = build("balia(form=kernel)");
@@ -144,8 +151,9 @@ fn cut(controller: &mut Box<dyn CongestionController>, mut window: Window) -> u3
     window.ssthresh
 }
 
-/// The ratio of rates is rounded down to a whole number. Up to twice this path's rate, it has no effect. With 42
-/// beside 21 it is two, limited to 1.5. The cut of 10 (half of 21) becomes 10 or 15.
+/// The ratio of the rates is rounded down to a whole number, so it has no effect up to twice this path's
+/// rate. With windows of 42 and 21 it is two, which is limited to 1.5. The reduction is half of 21, which is
+/// 10, or 1.5 times that, 15.
 #[test]
 fn balia_cuts_by_a_whole_ratio() {
     for (other, left) in [(10, 11), (41, 11), (42, 6), (400, 6)] {
@@ -154,9 +162,10 @@ fn balia_cuts_by_a_whole_ratio() {
     }
 }
 
-/// `mptcp_balia_ssthresh`: max((u32)(cwnd - md), 1) with the cut of the last calculation, here 10. Two penalties
-/// halve 21 to 10 and then to 5. 10 - 10 gives the minimum of one, and 5 - 10 wraps around to a huge threshold. The
-/// end of a reduction calculates: a window of 5 next to one of 20 loses 1.5 x 2.
+/// `mptcp_balia_ssthresh` is max((u32)(cwnd - md), 1) with the stored reduction, here 10. Two penalties halve
+/// the window from 21 to 10 and then to 5. 10 - 10 gives the minimum of one, and 5 - 10 wraps around to a
+/// huge threshold. The end of a reduction computes a new value: a window of 5 next to a window of 20 loses
+/// 1.5 x 2.
 #[test]
 fn balia_has_no_threshold_where_the_cut_is_more_than_the_window() {
     let siblings = views(&[path(5, 100), path(20, 100)]);
@@ -176,8 +185,8 @@ fn balia_has_no_threshold_where_the_cut_is_more_than_the_window() {
     assert_eq!(cut(&mut controller, window), 2);
 }
 
-/// `mptcp_wvegas_cong_avoid`, as in the tests of the reference, where it differs: with no delay at all the
-/// window is halved, 41 x ((100,001 << 16) / 200,002) >> 16; thresholds are the window, not one less.
+/// `mptcp_wvegas_cong_avoid` where it differs from the reference form. Without any delay, the window is
+/// halved: 41 x ((100,001 << 16) / 200,002) >> 16. ssthresh is the window, not one less.
 #[test]
 fn weighted_vegas_drains_an_empty_queue() {
     let choice = "wvegas(form=kernel)";
@@ -185,7 +194,7 @@ fn weighted_vegas_drains_an_empty_queue() {
     let drained = Window { cwnd: 20, ssthresh: 20 };
     assert_eq!(vegas_rounds(choice, &[100], avoiding), drained);
     assert_eq!(vegas_rounds(choice, &[104], avoiding), Window { cwnd: 41, ssthresh: 30 });
-    // 40 x 10 / 110 = 3 queued: 40 x 100,001 / 110,001 + 1 remain of a slow start.
+    // 40 x 10 / 110 = 3 segments are queued. Slow start ends with 40 x 100,001 / 110,001 + 1 segments.
     let ended = Window { cwnd: 37, ssthresh: 37 };
     assert_eq!(vegas_rounds(choice, &[110], Window { cwnd: 40, ssthresh: 100 }), ended);
     let shrunk = Window { cwnd: 39, ssthresh: 39 };
@@ -193,9 +202,9 @@ fn weighted_vegas_drains_an_empty_queue() {
     assert_eq!(vegas_rounds(least, &[110], Window { cwnd: 40, ssthresh: 40 }), shrunk);
 }
 
-/// `mptcp_wvegas_weight`: 40 segments in 106,001 us are (40 << 16) / 106,001 = 24 units. If the other path has 72
-/// units, the share is a quarter: two of ten segments, and with two queued the window stays. If it has 48 units, the
-/// share is a third, and the window grows. Plain TCP has no other path.
+/// `mptcp_wvegas_weight`: 40 segments in 106,001 us are (40 << 16) / 106,001 = 24 units. If the other path
+/// has 72 units, the weight is a quarter, that is, two of ten segments. Two are queued, so the window stays.
+/// If the other path has 48 units, the weight is a third, and the window grows. Plain TCP has no other path.
 #[test]
 fn weighted_vegas_shares_by_whole_rates() {
     let avoiding = Window { cwnd: 40, ssthresh: 20 };
@@ -232,7 +241,8 @@ fn on_plain_tcp_they_are_reno() {
     }
 }
 
-/// One path of Multipath TCP is not plain TCP: acknowledgements count, one more than the window.
+/// A single path of Multipath TCP is not plain TCP. The window grows at the acknowledgement after a window of
+/// others.
 #[test]
 fn alone_they_count_acknowledgements() {
     let siblings = views(&[path(20, 100)]);

@@ -1,6 +1,5 @@
-//! The coupled controllers against their equations, written down here a second time: RFC 6356
-//! section 3 in bytes, OLIA's and BALIA's equations over sets of paths, weighted Vegas in a model of
-//! queues.
+//! Compares the coupled controllers with a second implementation of their equations: RFC 6356 section 3 in
+//! bytes, the equations of OLIA and BALIA over sets of paths, and weighted Vegas in a model of queues.
 
 mod kernel;
 mod siblings;
@@ -17,12 +16,12 @@ use proptest::prelude::*;
 
 const MSS: u32 = 1448;
 
-/// A path as the equations know it.
+/// The values of a path that the equations use.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     cwnd: u32,
     rtt_us: u64,
-    /// Bytes since the last loss, and between the last two.
+    /// Bytes acknowledged since the last loss, and between the last two losses.
     since: u64,
     between: u64,
 }
@@ -75,7 +74,7 @@ fn stream(name: &str) -> RandomStream {
     Seed { seed: 7, run: 0 }.stream(name)
 }
 
-/// An acknowledgement of `acked` segments on the path `own` among `siblings`.
+/// Builds an acknowledgement of `acked` segments on the path `own`.
 fn ack(own: usize, siblings: &[SiblingView], acked: u32) -> AckSample<'_> {
     let view = &siblings[own];
     AckSample {
@@ -112,8 +111,8 @@ fn ack(own: usize, siblings: &[SiblingView], acked: u32) -> AckSample<'_> {
 const LOSS: CongestionEvent =
     CongestionEvent { now: Instant::ZERO, kind: CongestionKind::Loss, in_flight: 10 };
 
-/// Returns the total growth of the window over a number of acknowledgements of one segment each, while all windows
-/// are reset to their start.
+/// Returns the total growth of the window over a number of acknowledgements of one segment each. All windows
+/// are reset to their initial value after each acknowledgement.
 fn growth(choice: &str, own: usize, siblings: &[SiblingView], acknowledgements: u32) -> i64 {
     let mut controller = build(choice);
     let held = siblings[own].window;
@@ -126,7 +125,7 @@ fn growth(choice: &str, own: usize, siblings: &[SiblingView], acknowledgements: 
     grown
 }
 
-/// The acknowledged segments for which the window grows by one.
+/// Returns the number of acknowledged segments for which the window grows by one.
 fn segments_per_increase(choice: &str, own: usize, siblings: &[SiblingView]) -> u32 {
     let mut controller = build(choice);
     let held = siblings[own].window;
@@ -139,7 +138,7 @@ fn segments_per_increase(choice: &str, own: usize, siblings: &[SiblingView]) -> 
         .expect("the window grows")
 }
 
-/// RFC 6356 section 3 in bytes: what an acknowledged segment adds to `cwnd_i`, in segments.
+/// RFC 6356 section 3 in bytes. Returns the growth of `cwnd_i` per acknowledged segment, in segments.
 fn rfc_6356(own: usize, paths: &[Path]) -> f64 {
     let mss = f64::from(MSS);
     let bytes = |path: &Path| path.w() * mss;
@@ -152,7 +151,7 @@ fn rfc_6356(own: usize, paths: &[Path]) -> f64 {
     linked.min(bytes_acked * mss / bytes(&paths[own])) / mss
 }
 
-/// draft-khalili-mptcp-congestion-control: the sets, then the increase.
+/// draft-khalili-mptcp-congestion-control: the sets of paths, then the increase.
 fn olia(own: usize, paths: &[Path]) -> f64 {
     let all = 0..paths.len();
     let quality = |r: usize| {
@@ -177,7 +176,7 @@ fn olia(own: usize, paths: &[Path]) -> f64 {
     p.w() / p.rtt().powi(2) / sum.powi(2) + alpha / p.w()
 }
 
-/// draft-walid-mptcp-congestion-control: the increase for one segment acknowledged, and a.
+/// draft-walid-mptcp-congestion-control: the increase per acknowledged segment, and the ratio `a`.
 fn balia(own: usize, paths: &[Path]) -> (f64, f64) {
     let x = |p: &Path| p.w() / p.rtt();
     let most = paths.iter().map(x).fold(f64::MIN, f64::max);
@@ -196,7 +195,7 @@ fn any_paths() -> impl Strategy<Value = (usize, Vec<Path>)> {
     proptest::collection::vec(any_path(), 1..5).prop_flat_map(|paths| (0..paths.len(), Just(paths)))
 }
 
-/// Only whole segments are counted, so the equation's number is matched to within a half.
+/// Asserts that `per` matches the equation to within half a segment, because only whole segments are counted.
 fn holds(name: &str, per: u32, equation: f64) {
     let exact = 1.0 / equation;
     assert!((f64::from(per) - exact).abs() <= 0.5 + 1e-6 * exact, "{name}: {per}, not {exact}");
@@ -208,7 +207,7 @@ proptest! {
     #[test]
     fn increases_are_those_of_the_equations((own, paths) in any_paths()) {
         let siblings = views(&paths);
-        // Growth that is too slow to be counted here is tested by the closed forms below.
+        // Very slow growth is tested by the closed forms below instead.
         let linked = rfc_6356(own, &paths);
         if linked > 1e-5 {
             holds("lia", segments_per_increase("lia", own, &siblings), linked);
@@ -251,8 +250,8 @@ proptest! {
     }
 }
 
-/// RFC 6356 section 3 with n equal paths: alpha is 1 / n, so the window grows by one segment for n^2 acknowledged
-/// windows. BALIA and OLIA have the same equilibrium and the same increase there.
+/// RFC 6356 section 3 with n equal paths: alpha is 1 / n, so the window grows by one segment per n^2
+/// acknowledged windows. BALIA and OLIA have the same increase in this case.
 #[test]
 fn equal_paths_share_the_growth_of_one() {
     for n in 1..=4 {
@@ -267,8 +266,8 @@ fn equal_paths_share_the_growth_of_one() {
     }
 }
 
-/// With one path, all three behave like Reno at each acknowledgement, whatever the losses. Only OLIA keeps its
-/// counter over losses.
+/// With one path, all three grow like Reno at each acknowledgement, even after losses. Only OLIA keeps its
+/// counter at a loss.
 #[test]
 fn alone_they_are_reno() {
     for (name, losses) in [("lia", 0.01), ("olia", 0.0), ("balia", 0.01)] {
@@ -296,23 +295,25 @@ fn alone_they_are_reno() {
 
 #[test]
 fn olia_moves_growth_to_good_paths_with_small_windows() {
-    // The RTTs are equal. The second path delivers more between losses with a smaller window: it is in B \ M.
+    // The RTTs are equal. The second path delivers more between losses and has the smaller window, so it is
+    // in B \ M.
     let paths = [delivered(40, 100, 10_000), delivered(10, 100, 90_000)];
     let siblings = views(&paths);
-    // Per window: w^2 / (sum w)^2 - 1 / 2 and + 1 / 2.
+    // alpha is -1/2 for the first path and 1/2 for the second. The growth per window is w^2 / (sum w)^2 plus
+    // alpha.
     let rounds = 1000;
     let first = growth("olia", 0, &siblings, 40 * rounds) as f64 / f64::from(rounds);
     let second = growth("olia", 1, &siblings, 10 * rounds) as f64 / f64::from(rounds);
     assert!((first - (1600.0 / 2500.0 - 0.5)).abs() < 0.002, "{first}");
     assert!((second - (100.0 / 2500.0 + 0.5)).abs() < 0.002, "{second}");
 
-    // A third of the same largest size: each of them shrinks, and alpha alone moves nothing in sum.
+    // Two paths share the largest window, so each of them loses half of alpha. The sum of all alphas is zero.
     let paths = [delivered(30, 100, 0), delivered(30, 100, 0), delivered(10, 100, 90_000)];
     let siblings = views(&paths);
     let shrunk = growth("olia", 0, &siblings, 30 * rounds) as f64 / f64::from(rounds);
     assert!((shrunk - (900.0 / 4900.0 - 1.0 / 6.0)).abs() < 0.002, "{shrunk}");
 
-    // Windows can shrink, but to no less than one segment.
+    // A window can shrink, but not below one segment.
     let paths = [delivered(3, 100, 0), delivered(1, 10, 90_000)];
     let siblings = views(&paths);
     let mut controller = build("olia");
@@ -349,7 +350,7 @@ fn a_dead_subflow_leaves_the_sums_or_stays() {
             assert_eq!(growth(&stay, 0, siblings, 20_000), alone, "{stay}");
         }
         assert_eq!(growth(name, 0, &once, 20_000), coupled, "{name}");
-        // The subflow itself was just acknowledged, so it counts as alive, whatever its own view contains.
+        // The subflow itself was just acknowledged, so it is never dead, even if its own view says so.
         assert_eq!(growth(name, 1, &silent, 20_000), growth(name, 1, &dead(|_| ()), 20_000));
     }
 }
@@ -364,7 +365,7 @@ fn printed_forms_run_as_printed() {
     controller.on_rto(&LOSS, &mut window);
     assert_eq!(window.ssthresh, 15);
 
-    // HO20's equation 5 lacks 1 / RTT^2: with 100 ms a hundredth of the increase.
+    // HO20's equation 5 lacks 1 / RTT^2. With 100 ms, the increase is a hundredth.
     let siblings = views(&[path(20, 100), path(20, 100)]);
     let printed = growth("olia(form=printed)", 0, &siblings, 800_000);
     assert!((printed - growth("olia", 0, &siblings, 8000)).abs() <= 1, "{printed}");
@@ -387,8 +388,8 @@ fn acknowledgements_or_segments_are_counted() {
     }
 }
 
-/// Paths with independent losses of one segment in `1 / p`, a window at a time: mean rate of all
-/// together, segments per second.
+/// Simulates paths with independent losses, window by window. `p` is the loss probability of a segment.
+/// Returns the mean rate of all paths together, segments per second.
 fn lossy(name: &str, rtts_ms: &[u64], p: f64, seconds: f64) -> f64 {
     let mut random = stream("losses");
     let mut paths: Vec<Path> = rtts_ms.iter().map(|rtt| path(10, *rtt)).collect();
@@ -420,11 +421,11 @@ fn lossy(name: &str, rtts_ms: &[u64], p: f64, seconds: f64) -> f64 {
     }
 }
 
-/// Goals 1 and 2 of RFC 6356 section 2: under equal loss, all subflows together get the rate of one TCP on the path
-/// that is best for it, however different the RTTs are.
+/// Goals 1 and 2 of RFC 6356 section 2: under equal loss, all subflows together get the rate of one TCP on
+/// the path that is best for it, even if the RTTs differ.
 ///
-/// The equations are those of smooth windows at the equilibrium; a tenth is left for whole segments
-/// and for chance, which with p^-1/2 and a thousand losses and more makes 1.5 % of each side.
+/// The equations hold for smooth windows at the equilibrium. The test allows 10 % for whole segments and for
+/// chance. The rate grows with p^-1/2, so with over a thousand losses, chance makes 1.5 % on each side.
 #[test]
 #[ignore = "long: ten flows of 2000 s"]
 fn round_trip_times_are_compensated() {

@@ -1,14 +1,15 @@
-//! The siblings that a coupled controller counts, and its state after a loss.
+//! The siblings that a coupled controller includes in its sums, and its counters after a loss.
 
 use super::*;
 
-/// `mptcp_olia_set_state` and `tcp_reno_ssthresh` do not change `mptcp_snd_cwnd_cnt`. LIA and BALIA count in
-/// `snd_cwnd_cnt`, which a reduction clears (`tcp_init_cwnd_reduction`).
+/// `mptcp_olia_set_state` and `tcp_reno_ssthresh` do not change OLIA's counter `mptcp_snd_cwnd_cnt`. LIA and
+/// BALIA use `snd_cwnd_cnt`, which a reduction clears (`tcp_init_cwnd_reduction`).
 #[test]
 fn what_olia_has_counted_outlives_a_loss() {
-    // With one path, nine of ten are counted before the loss, so the next one completes a window of five. Beside an
-    // equal path, which is the best one: 79 of 80, and the second of 10 / (10 + 20)^2 = 1 / 90. LIA adds 20 / 30^2,
-    // BALIA 10 / 30^2 (1 + 2) / 2 (4 + 2) / 5.
+    // With one path and a window of ten, nine segments are counted before the loss. The next segment then
+    // completes a window of five. With a second path that is the best, 79 of 80 segments are counted. OLIA
+    // adds 10 / (10 + 20)^2 = 1 / 90 per segment after the loss, LIA 20 / 30^2, and BALIA 10 / 30^2 (1 + 2) /
+    // 2 (4 + 2) / 5.
     let two = [path(20, 100), delivered(20, 100, 90_000)];
     for (paths, before, after) in [(&[path(10, 100)][..], 9, [1, 5, 5]), (&two, 79, [2, 45, 50])] {
         for (name, after) in ["olia", "lia", "balia"].into_iter().zip(after) {
@@ -33,8 +34,8 @@ fn what_olia_has_counted_outlives_a_loss() {
     }
 }
 
-/// For a path in fast recovery, RFC 6356 section 4 and OLIA's `mptcp_get_crt_cwnd` use the threshold, and
-/// `mptcp_balia_recalc_ai` uses the window.
+/// A path in fast recovery enters the sums with its threshold in RFC 6356 section 4 and in OLIA's
+/// `mptcp_get_crt_cwnd`. In `mptcp_balia_recalc_ai` it enters with its window.
 #[test]
 fn a_sibling_in_recovery_counts_with_its_threshold_or_its_window() {
     let mut siblings = views(&[path(20, 100), path(60, 100)]);
@@ -42,20 +43,21 @@ fn a_sibling_in_recovery_counts_with_its_threshold_or_its_window() {
     for state in [CongestionState::Recovery, CongestionState::Loss] {
         siblings[1].state = state;
         let threshold = state == CongestionState::Recovery;
-        // Two equal paths: four windows. Or (80 / 20)^2 windows for the better one's share of them,
-        // 60 / 80: 4 * 80 / 3, in BALIA by (1 + 3) / 2 (4 + 3) / 5 = 2.8 faster than x / sum^2 = 1 / 320.
+        // With equal windows, one segment per four windows, that is, 80 segments. Otherwise the windows are
+        // 20 and 60. LIA needs 80^2 / 60 = 107 segments. BALIA's 1 / 320 grows by the factor
+        // (1 + 3) / 2 (4 + 3) / 5 = 2.8.
         let lia = if threshold { 80 } else { 107 };
         assert_eq!(segments_per_increase("lia", 0, &siblings), lia, "{state:?}");
         assert_eq!(segments_per_increase("balia", 0, &siblings), 114, "{state:?}");
-        // 20 / 40^2, or 20 / 80^2 and half a segment a window for the smaller of two paths as good.
+        // OLIA adds 20 / 40^2, or 20 / 80^2 plus half a segment per window for the smaller of two equally
+        // good paths.
         let per_second = if threshold { 20.0 / 1600.0 } else { 20.0 / 6400.0 + 0.5 / 20.0 };
         let grown = growth("olia", 0, &siblings, 8000) as f64;
         assert!((grown - 8000.0 * per_second).abs() <= 1.0, "{state:?}: {grown}");
     }
 }
 
-/// `cnt_established` includes a path that has no RTT yet (its handshake was retransmitted). The sums do not include
-/// it.
+/// `cnt_established` includes a path without an RTT, whose handshake was retransmitted. The sums exclude it.
 #[test]
 fn a_path_without_an_rtt_counts_among_the_paths() {
     let mut siblings =
@@ -70,7 +72,7 @@ fn a_path_without_an_rtt_counts_among_the_paths() {
             assert!((grown / f64::from(rounds) - (share + alpha)).abs() < 0.002, "{grown}");
         }
     }
-    // BALIA's window may fall to one segment where there are several paths (`mptcp_balia_ssthresh`).
+    // With several paths, BALIA's window may fall to one segment (`mptcp_balia_ssthresh`).
     let mut siblings = views(&[path(1, 100), path(10, 100)]);
     siblings[1].srtt = None;
     for (usable, floor) in [(true, 1), (false, 2)] {

@@ -1,9 +1,9 @@
-//! Weighted Vegas: whole equilibria, then single rounds by hand.
+//! Weighted Vegas: complete equilibria, and single rounds computed by hand.
 
 use super::*;
 
-/// Weighted Vegas on paths of their own, each with a queue that holds what exceeds rate times base
-/// RTT (100 ms), a window at a time: the segments in each queue at the end.
+/// Simulates weighted Vegas on separate paths, window by window. The base RTT is 100 ms, and a queue holds
+/// the data beyond rate times base RTT. Returns the segments in each queue at the end.
 fn queued(choice: &str, capacities: &[f64]) -> Vec<f64> {
     let base = 0.1;
     let mut controllers: Vec<_> = capacities.iter().map(|_| build(choice)).collect();
@@ -31,9 +31,9 @@ fn queued(choice: &str, capacities: &[f64]) -> Vec<f64> {
     windows.iter().zip(capacities).map(surplus).collect()
 }
 
-/// In equilibrium each queue holds alpha, the path's share of `total_alpha` by its share of the rate.
-/// All of it is whole segments: one less where a share falls just short of a whole number, up to one
-/// more in the queue, and one for the mean that lags behind.
+/// In equilibrium, each queue holds alpha segments. alpha is the path's part of `total_alpha`, according to
+/// its part of the total rate. Whole segments cause deviations: one less if alpha is just below a whole
+/// number, up to one more in the queue, and one because the mean RTT lags.
 #[test]
 fn weighted_vegas_keeps_its_share_of_segments_in_queues() {
     let cases: [(_, &[f64], &[f64]); 4] = [
@@ -53,13 +53,13 @@ fn weighted_vegas_keeps_its_share_of_segments_in_queues() {
     }
 }
 
-/// Runs rounds of four acknowledgements. The window is set before the last round, and the result of that round is
-/// returned. The base RTT is 100 ms.
+/// Runs rounds of four acknowledgements. Sets the window before the last round, and returns the window after
+/// it. The base RTT is 100 ms.
 pub(super) fn vegas_rounds(choice: &str, rtts_ms: &[u64], before: Window) -> Window {
     vegas_rounds_beside(choice, rtts_ms, before, &[])
 }
 
-/// Like `vegas_rounds`, beside other subflows.
+/// Like `vegas_rounds`, with other subflows in the connection.
 pub(super) fn vegas_rounds_beside(
     choice: &str,
     rtts_ms: &[u64],
@@ -83,17 +83,17 @@ pub(super) fn vegas_rounds_beside(
     window
 }
 
-/// By hand, with the integers of `mptcp_wvegas_cong_avoid`: a window of 40 at 104, 106 and 110 ms has
-/// 40 x 4 / 104 = 1, 40 x 6 / 106 = 2 and 40 x 10 / 110 = 3 segments in the queue.
+/// `mptcp_wvegas_cong_avoid` in integers: a window of 40 has 40 x 4 / 104 = 1, 40 x 6 / 106 = 2 and 40 x 10 /
+/// 110 = 3 segments in the queue, at 104, 106 and 110 ms.
 #[test]
 fn weighted_vegas_steps_by_the_segments_queued() {
     let avoiding = Window { cwnd: 40, ssthresh: 20 };
     let three_quarters = |cwnd: u32| cwnd / 2 + cwnd / 4;
     let grown = Window { cwnd: 41, ssthresh: three_quarters(41) };
-    // Without a queue, the window grows and nothing is drained.
+    // Without a queue, the window grows and is not reduced.
     assert_eq!(vegas_rounds("wvegas", &[100], avoiding), grown);
     assert_eq!(vegas_rounds("wvegas", &[104], avoiding), grown);
-    // Two is initial_alpha. Once the rate is known, alpha is 10 for a single path.
+    // alpha begins with `initial_alpha`, two. Once the rate is known, it is ten for a single path.
     assert_eq!(vegas_rounds("wvegas", &[106], avoiding), grown);
     assert_eq!(vegas_rounds("wvegas(initial_alpha=3)", &[106], avoiding), grown);
     // alpha is at least two.
@@ -101,11 +101,11 @@ fn weighted_vegas_steps_by_the_segments_queued() {
     assert_eq!(vegas_rounds("wvegas(total_alpha=1)", &[106], avoiding), kept);
     let shrunk = Window { cwnd: 39, ssthresh: three_quarters(39) };
     assert_eq!(vegas_rounds("wvegas(total_alpha=1)", &[110], avoiding), shrunk);
-    // Twice the smallest delay: 41 x 100.001 / (2 x 108.001) remain.
+    // The delay is twice the smallest one. 41 x 100.001 / (2 x 108.001) segments remain.
     let drained = Window { cwnd: 18, ssthresh: 20 };
     assert_eq!(vegas_rounds("wvegas", &[104, 108], avoiding), drained);
 
-    // Slow start goes on with gamma segments in the queue, and ends with more.
+    // Slow start continues with up to gamma segments in the queue, and ends with more.
     let starting = Window { cwnd: 40, ssthresh: 100 };
     let faster = Window { cwnd: 41, ssthresh: 100 };
     assert_eq!(vegas_rounds("wvegas", &[104], starting), faster);
@@ -113,9 +113,9 @@ fn weighted_vegas_steps_by_the_segments_queued() {
     assert_eq!(vegas_rounds("wvegas(gamma=0)", &[104], starting), ended);
 }
 
-/// At 106 ms a window of 40 has 2 segments in the queue and 4.4 Mbit/s. Beside a path with nine times that rate, its
-/// share of ten segments is one. It therefore gets the minimum of two, and the window stays. Without that path its
-/// share is ten, and the window grows.
+/// At 106 ms, a window of 40 has 2 segments in the queue and 4.4 Mbit/s. The other path has nine times that
+/// rate, so one of ten segments is this path's part. alpha is at least two, so the window stays. Without the
+/// other path, alpha is ten, and the window grows.
 #[test]
 fn the_rate_of_a_dead_subflow_leaves_the_sum_or_stays() {
     let published = |change: fn(&mut SiblingView)| {
@@ -160,14 +160,15 @@ fn weighted_vegas_is_reno_outside_of_open() {
     assert_eq!(controller.published_rate(), None);
 }
 
-/// `mptcp_wvegas_weight` sums rates of subflows with samples in their round (`sampled_rtt`): just after
-/// a round has ended there are none.
+/// `mptcp_wvegas_weight` sums the rates of subflows with RTT samples in their round (`sampled_rtt`). Just
+/// after the end of a round, a subflow has no samples.
 #[test]
 fn a_rate_is_published_while_its_round_has_samples() {
     let siblings = views(&[path(40, 100)]);
     let mut controller = build("wvegas");
     let mut published = Vec::new();
-    // Rounds of four; the last of the second one finds two segments in the queue, and the rate.
+    // A round has four samples. The last one of the second round finds two segments in the queue and sets the
+    // rate.
     for (position, rtt) in (1..).zip([100, 100, 100, 100, 100, 106, 106, 106, 106, 106, 106]) {
         let mut window = Window { cwnd: 40, ssthresh: 20 };
         let sample = AckSample {
@@ -189,7 +190,7 @@ fn a_rate_is_published_while_its_round_has_samples() {
     }
 }
 
-/// `CA_EVENT_CWND_RESTART`: base RTT and round are measured again.
+/// The base RTT and the round are measured again after an idle period (`CA_EVENT_CWND_RESTART`).
 #[test]
 fn idleness_makes_weighted_vegas_forget_its_base() {
     let siblings = views(&[path(40, 100)]);

@@ -1,4 +1,4 @@
-//! CCP and CCPD: the control law of SD18 (equation 4) and the additions of the reconstruction.
+//! CCP and CCPD: the control law of SD18 (equation 4), and the reconstructed parts.
 
 use anabranch_congestion::{CongestionState, RateSample, Window};
 use anabranch_units::Duration;
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::flow::{Flow, MSS, millis};
 
-/// Simulates a link of 500 segments a second: two acknowledgements, 2 ms apart, of segments sent together, with the
-/// shortest RTT and then the longest one.
+/// Simulates a link of 500 segments per second: two acknowledgements of segments sent together arrive 2 ms
+/// apart, first with the shortest RTT and then with the longest one.
 fn probe(flow: &mut Flow, longest: Duration) {
     flow.ack(1, millis(500), Some(millis(100)));
     flow.ack(1, millis(2), Some(millis(102)));
@@ -16,8 +16,8 @@ fn probe(flow: &mut Flow, longest: Duration) {
 
 const CAPACITY: f64 = 500.0;
 
-/// The fixed point of the law is x = (Kp B - 3 C m) / (Kp + 3). It is a queue within the buffer for 3 m / M < Kp < 3
-/// M / m.
+/// The fixed point of the law is x = (Kp B - 3 C m) / (Kp + 3). For 3 m / M < Kp < 3 M / m, it is between an
+/// empty and a full buffer.
 #[test]
 fn ccp_stands_still_at_its_closed_form() {
     let (least, longest) = (0.1, 0.2);
@@ -39,7 +39,7 @@ fn ccp_stands_still_at_its_closed_form() {
     }
 }
 
-/// With a constant backlog, each application of the law halves the distance to the fixed point and changes its sign.
+/// With a constant backlog, each step of the law halves the distance to the fixed point and changes its sign.
 #[test]
 fn the_inner_loop_of_ccp_has_the_eigenvalue_minus_a_half() {
     let mut flow = Flow::new("ccp", 60, 60);
@@ -58,15 +58,15 @@ fn the_inner_loop_of_ccp_has_the_eigenvalue_minus_a_half() {
     assert!(flow.window.cwnd.abs_diff(80) <= 2);
 }
 
-/// The law computed from the whole history: the capacity of the pair with the smallest delays, the longest RTT and
-/// the shortest RTT.
+/// Computes the law from the whole history: the capacity of the pair with the smallest delays, the longest
+/// RTT and the shortest RTT.
 #[derive(Default)]
 struct CcpByTheBook {
     history: Vec<(f64, f64, u32)>,
 }
 
 impl CcpByTheBook {
-    /// (B, x) after an acknowledgement at `now` seconds.
+    /// Returns (B, x) after an acknowledgement at `now`, in seconds.
     fn see(&mut self, now: f64, rtt: f64, acked: u32) -> Option<(f64, f64)> {
         self.history.push((now, rtt, acked));
         let pairs = self.history.windows(2).filter_map(|pair| {
@@ -75,7 +75,7 @@ impl CcpByTheBook {
             let pair = (r0 + r1, f64::from(n) / (t1 - t0));
             (sent_apart > -1e-9 && sent_apart < 0.001 + 1e-9).then_some(pair)
         });
-        // Of equal pairs, the newest one is used.
+        // If several pairs are equal, the newest one is used.
         let best = pairs.reduce(|best, next| if next.0 <= best.0 + 1e-12 { next } else { best })?;
         let longest = self.history.iter().map(|seen| seen.1).fold(0.0, f64::max);
         Some(((best.1 * longest - 1e-9).ceil(), best.1 * (rtt - 0.1).max(0.0)))
@@ -85,7 +85,8 @@ impl CcpByTheBook {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// Bursts over a link, within half of CCP's memory. Each window must equal that computed from the whole history.
+    /// Sends bursts over a link, for less than half of CCP's memory. Each window must equal the one computed
+    /// from the whole history.
     #[test]
     fn ccp_follows_its_equation(
         kp in 1_u32..5,
@@ -116,7 +117,7 @@ fn ccpd_takes_off_what_the_backlog_grew_by_in_a_round() {
         probe(&mut flow, millis(200));
         flow.in_flight = 50;
         let mut windows = Vec::new();
-        // Each acknowledgement is a round; x = 10, 30, 30 segments.
+        // Each acknowledgement is a round. The backlogs x are 10, 30 and 30 segments.
         for rtt in [120, 160, 160] {
             flow.ack(1, millis(500), Some(millis(rtt)));
             flow.next = flow.una;
@@ -125,7 +126,7 @@ fn ccpd_takes_off_what_the_backlog_grew_by_in_a_round() {
         windows
     };
     let (plain, half, whole) = (window("ccp"), window("ccpd"), window("ccpd(kd=1)"));
-    // (Kp (B - x) - in_flight) / 2 with B = 100: 110, 80, 80.
+    // (Kp (B - x) - in_flight) / 2 with B = 100: 110, 80 and 80.
     assert_eq!(plain, [110, 80, 80]);
     assert_eq!((plain[1] - half[1], plain[1] - whole[1]), (5, 10), "Kd 20 / 2");
     assert_eq!((half[2], whole[2]), (80, 80), "no change, no term");
@@ -133,7 +134,7 @@ fn ccpd_takes_off_what_the_backlog_grew_by_in_a_round() {
 
 #[test]
 fn ccp_starts_like_reno_and_is_cut_by_nothing() {
-    // Slow start to half of B = 100, then the law.
+    // Slow start lasts until half of B = 100 is reached. Then the law applies.
     let mut flow = Flow::new("ccp", 10, u32::MAX);
     probe(&mut flow, millis(200));
     let mut last = flow.window.cwnd;
@@ -143,7 +144,7 @@ fn ccp_starts_like_reno_and_is_cut_by_nothing() {
         assert!(flow.window.cwnd <= last + 1 || !flow.window.in_slow_start());
     }
     assert_eq!(last, 50);
-    // Only up to the first loss with `start=loss`.
+    // With `start=loss`, slow start lasts until the first loss.
     let mut flow = Flow::new("ccp(start=loss)", 10, u32::MAX);
     probe(&mut flow, millis(200));
     (0..90).for_each(|_| flow.ack(1, millis(100), Some(millis(100))));
@@ -153,15 +154,16 @@ fn ccp_starts_like_reno_and_is_cut_by_nothing() {
     flow.in_flight = 60;
     flow.ack(1, millis(500), Some(millis(100)));
     assert_eq!(flow.window.cwnd, (3 * 100 - 60) / 2);
-    // A timeout has TCP's effect: slow start from one segment up to the window at which the law applies again.
+    // After a timeout, slow start begins at one segment and ends at the window before the timeout.
     flow.time_out(1);
     assert_eq!(flow.window, Window { cwnd: 1, ssthresh: 120 });
     flow.ack(1, millis(500), Some(millis(100)));
     assert_eq!(flow.window.cwnd, 2);
 }
 
-/// A pair 2 ms apart measures 500 segments a second, of which 102 ms store 51: (3 (51 - 1) - 60) / 2. A loss between
-/// its halves makes the pair invalid; so does an acknowledgement without an RTT or without new data.
+/// A pair 2 ms apart measures 500 segments per second. At 102 ms, the path stores 51 segments:
+/// (3 (51 - 1) - 60) / 2. A pair is invalid if there was a loss between its acknowledgements, or if one of them has no RTT
+/// or no new data.
 #[test]
 fn a_pair_is_two_acknowledgements_in_a_row_without_losses() {
     let window = |between: &dyn Fn(&mut Flow), acked: u32| {
@@ -180,7 +182,7 @@ fn a_pair_is_two_acknowledgements_in_a_row_without_losses() {
     assert_eq!(window(&|_| (), 0), 60);
 }
 
-/// 50 segments in 100 ms are 500 a second too: B = 50, (3 * 50 - 60) / 2.
+/// 50 segments in 100 ms are 500 per second too, so B = 50 and the window is (3 * 50 - 60) / 2.
 #[test]
 fn delivery_rates_tell_the_capacity_where_no_pair_does() {
     for name in ["ccp", "ccp(capacity=delivery-rate)"] {
@@ -189,7 +191,7 @@ fn delivery_rates_tell_the_capacity_where_no_pair_does() {
         flow.ack(1, millis(500), Some(millis(100)));
         assert_eq!(flow.window.cwnd, 45, "{name}");
     }
-    // Slower samples leave the best of the last 30 s.
+    // Slower samples do not replace the best one of the last 30 s.
     let mut flow = Flow::new("ccp(capacity=delivery-rate)", 60, 60);
     for delivered in [50, 20] {
         flow.rate = RateSample { delivered, interval: millis(100), ..RateSample::default() };
@@ -198,8 +200,8 @@ fn delivery_rates_tell_the_capacity_where_no_pair_does() {
     assert_eq!(flow.window.cwnd, 45);
 }
 
-/// The law sets the window whether it is fully used or not; slow start does not. Nothing is set while the core
-/// repairs losses.
+/// The law sets the window even if it is not fully used. Slow start does not. During recovery, the window
+/// stays.
 #[test]
 fn ccp_speaks_only_when_it_may() {
     for (may_grow, cwnd) in [(true, 45), (false, 60)] {
@@ -217,7 +219,7 @@ fn ccp_speaks_only_when_it_may() {
     }
 }
 
-/// A round ends when a position beyond that of its beginning is acknowledged.
+/// A round ends when data beyond the position at its start is acknowledged.
 #[test]
 fn the_trend_is_that_of_whole_rounds() {
     let windows = |name: &str| {
@@ -226,7 +228,7 @@ fn the_trend_is_that_of_whole_rounds() {
         flow.in_flight = 50;
         flow.next = flow.una + 2 * MSS;
         let mut windows = Vec::new();
-        // The first acknowledgement ends a round, and the third one ends the round that began with the first.
+        // The first acknowledgement ends a round. The third one ends the round that began with the first.
         for rtt in [120, 160, 160] {
             flow.ack(1, millis(500), Some(millis(rtt)));
             windows.push(flow.window.cwnd);
@@ -234,7 +236,7 @@ fn the_trend_is_that_of_whole_rounds() {
         windows
     };
     let (plain, whole) = (windows("ccp"), windows("ccpd(kd=1)"));
-    // The round before fell from 50 segments in the queue to 10, and its end is not beyond what was sent.
+    // The previous round reduced the queue from 50 segments to 10, and ends with data that is already sent.
     assert_eq!(whole[1] - plain[1], 20);
     assert_eq!(plain[2] - whole[2], 10, "30 segments in the queue and 10 a round ago, half of 20");
 }

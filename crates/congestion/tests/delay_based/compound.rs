@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::flow::{Flow, MSS, millis};
 
-/// A fraction of the delay window, and the content of the loss window's counter.
+/// Allowance for a fraction in the delay window and for the counter of the loss window, segments.
 const SHOWN_LATE: f64 = 2.0;
 
-/// Tan et al. and the draft in real numbers: `win = cwnd + dwnd`, all in segments and seconds.
+/// Tan et al. and the draft in real numbers: `win = cwnd + dwnd`, in segments and seconds.
 struct CompoundByTheBook {
     cwnd: f64,
     dwnd: f64,
@@ -17,12 +17,11 @@ struct CompoundByTheBook {
     tuned: bool,
     low_window: f64,
     base: f64,
-    /// RTT of the round that has not been judged yet.
+    /// The RTT of a round for which no step was computed yet.
     rtt: Option<f64>,
     diff_reno: Option<f64>,
-    /// The possible deviation because windows are rounded down to whole segments. A fraction that is not part
-    /// of the window does not contribute to growth. At a loss, the window, half of the loss window and its
-    /// counter are rounded down.
+    /// The deviation that whole segments can cause. A fraction in the delay window does not contribute to
+    /// growth. A loss rounds down the window, half of the loss window and its counter.
     error: f64,
 }
 
@@ -31,7 +30,7 @@ impl CompoundByTheBook {
         self.cwnd + self.dwnd
     }
 
-    /// The value that decides a round: gamma minus diff.
+    /// Returns gamma minus diff, which decides about the step of a round.
     fn margin(&self) -> Option<f64> {
         self.rtt.map(|rtt| self.gamma - self.win() * (1.0 - self.base / rtt))
     }
@@ -69,7 +68,7 @@ impl CompoundByTheBook {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// With rounds and losses in any order, both windows stay together.
+    /// Rounds and losses in random order: both implementations must have the same windows.
     #[test]
     fn compound_follows_its_equations(
         start in 20_u32..200,
@@ -89,7 +88,7 @@ proptest! {
                 flow.lose();
                 book.lose();
             }
-            // Near a threshold, rounding decides the outcome.
+            // Near a threshold, the result depends on rounding.
             let gate_is_near = gated && (book.win() - 41.0).abs() < 5.0;
             if gate_is_near || book.margin().is_some_and(|margin| margin.abs() < 2.0) {
                 break;
@@ -103,7 +102,7 @@ proptest! {
     }
 }
 
-/// The growth of the window in a round trip beyond Reno's one segment: `0.125 W^0.75 - 1`.
+/// The growth per round trip beyond Reno's one segment is `0.125 W^0.75 - 1`.
 #[test]
 fn the_delay_window_steps_by_what_the_formula_gives() {
     for (start, step) in [(25_u32, 0.40), (150, 4.36)] {
@@ -111,7 +110,7 @@ fn the_delay_window_steps_by_what_the_formula_gives() {
         let mut flow = Flow::new("compound(low_window=0)", start, start);
         (0..5).for_each(|_| flow.round(millis(100)));
         let grown = f64::from(flow.window.cwnd - start);
-        // The first of the five rounds only measures, and the step grows with the window.
+        // The first of the five rounds only measures. The step grows with the window.
         let (least, most) = (5.0 + 4.0 * step - 1.0, 5.0 + 4.0 * step * 1.25 + 1.0);
         assert!((least..most).contains(&grown), "from {start}: {grown}, not {least} to {most}");
     }
@@ -129,8 +128,8 @@ fn the_gate_holds_the_delay_window_back_below_41_segments() {
     assert!(grown("compound", 41) > grown("reno", 41) + 3);
 }
 
-/// With the printed formula of HO20 and PC16, the delay window never leaves 0: 0 + a 0^k - 1 < 0. The remaining
-/// behaviour is Reno's.
+/// With the formula printed in HO20 and PC16, the delay window stays at 0, because 0 + a 0^k - 1 < 0. What
+/// remains is Reno.
 #[test]
 fn compound_as_printed_is_reno() {
     let run = |name: &str| {
@@ -157,14 +156,14 @@ fn compound_shrinks_by_its_backlog_and_not_below_its_loss_window() {
     (0..20).for_each(|_| flow.round(millis(100)));
     let before = f64::from(flow.window.cwnd);
     assert!(before > 180.0, "{before}");
-    // A round measures 130 ms: diff = win (1 - 100/130) > 30.
+    // A round measures 130 ms, so diff = win (1 - 100/130) > 30.
     flow.round(millis(130));
     let full = f64::from(flow.window.cwnd);
     flow.round(millis(100));
     let diff = full * (1.0 - 100.0 / 130.0);
     let fallen = full - f64::from(flow.window.cwnd);
     assert!((fallen - diff).abs() < 3.0, "fell by {fallen}, not {diff}");
-    // Only Reno's growth of 20 rounds remains, however long the queue stays full.
+    // While the queue stays full, the window only keeps Reno's growth of 20 rounds.
     (0..40).for_each(|_| flow.round(millis(200)));
     let least = f64::from(flow.window.cwnd);
     assert!((160.0..166.0).contains(&least), "100 + 62 rounds, not {least}");
@@ -177,7 +176,7 @@ fn timeouts_and_idleness_empty_the_delay_window_and_an_undo_brings_it_back() {
         (0..20).for_each(|_| flow.round(millis(100)));
         flow
     };
-    // The loss window is 120 of these.
+    // The loss window has 120 of these segments.
     let mut flow = grown();
     let whole = flow.window.cwnd;
     let squeeze = |flow: &mut Flow| {
@@ -223,7 +222,7 @@ fn the_delay_window_waits_for_congestion_avoidance_and_enough_samples() {
         flow.window.cwnd
     };
     let whole: fn(&mut Flow) = |flow| flow.round(millis(100));
-    // One acknowledgement without an RTT and two with one: with so few samples, all may have been delayed.
+    // One acknowledgement has no RTT, and two have one. With so few samples, all may have been delayed.
     let sparse: fn(&mut Flow) = |flow| {
         flow.next = flow.una + 60 * MSS;
         for rtt in [None, Some(millis(100)), Some(millis(100))] {
@@ -235,14 +234,14 @@ fn the_delay_window_waits_for_congestion_avoidance_and_enough_samples() {
     assert!(after("compound", 50, whole) > after("reno", 50, whole) + 4, "else it grows");
 }
 
-/// Gamma is tuned with the backlog of a round just before the loss. Rounds before a period of disorder do not count
-/// (`ctcp_enable` in the module).
+/// Gamma is tuned with the backlog of the last round before the loss. Rounds before a period of disorder do
+/// not count (`ctcp_enable` in the module).
 #[test]
 fn gamma_is_tuned_by_the_backlog_before_a_loss() {
     let fallen = |disorder: bool| {
         let mut flow = Flow::new("compound(gamma=auto)", 200, 200);
         flow.round(millis(100));
-        // 200 (1 - 100/103) = 6 segments: gamma becomes (30 + 0.75 6) / 2 = 17 at a loss.
+        // 200 (1 - 100/103) = 6 segments are queued. At a loss, gamma becomes (30 + 0.75 * 6) / 2 = 17.
         (0..3).for_each(|_| flow.round(millis(103)));
         if disorder {
             for state in [CongestionState::Disorder, CongestionState::Open] {
@@ -251,7 +250,7 @@ fn gamma_is_tuned_by_the_backlog_before_a_loss() {
         }
         flow.lose();
         (0..4).for_each(|_| flow.round(millis(100)));
-        // Some 24 segments: above the tuned gamma, below the one it began with.
+        // About 24 segments are queued, which is between the tuned gamma and the initial one.
         let queued = 100.0 / (1.0 - 24.0 / f64::from(flow.window.cwnd));
         flow.round(Duration::from_secs_f64(queued / 1000.0));
         let before = flow.window.cwnd;

@@ -1,11 +1,11 @@
-//! CUBIC as the papers print it.
+//! CUBIC as printed in the papers, and the curve of Linux.
 
 use anabranch_congestion::TransmitStart;
 use anabranch_units::Duration;
 
 use super::flow::{Flow, millis};
 
-/// HO20 equation 1 in seconds and segments.
+/// HO20 equation 1, in seconds and segments.
 fn printed_curve(plateau: f64, beta: f64, t: f64) -> f64 {
     0.4 * (t - (plateau * beta / 0.4).cbrt()).powi(3) + plateau
 }
@@ -30,24 +30,25 @@ fn cubic_as_printed_falls_twice_and_follows_the_printed_curve() {
         }
         assert!(compared > 80);
     }
-    // The reference uses a single beta, so 0.7 stays 0.7.
+    // The reference has only one beta, so 0.7 times the window remains.
     let mut flow = Flow::new("cubic", 100, 100);
     flow.lose();
     flow.ack(1, millis(1), Some(millis(100)));
     assert_eq!(flow.window.cwnd, 70);
 }
 
-/// `bictcp_update` in floating point: the curve's target `ahead` seconds after it began, from a loss at 10,000
-/// segments that left 7001. K is the value of the kernel's `cubic_root`, run separately, for the 2999 between; 20,035
-/// of 1/1024 s would be exact.
+/// `bictcp_update` in floating point: the target `ahead` seconds after the start of the curve. A loss at
+/// 10,000 segments has left 7001. K is the value that the kernel's `cubic_root`, run separately, returns for
+/// the difference of 2999. In units of 1/1024 s, the exact value is 20,035.
 fn target(ahead: f64) -> f64 {
     let c = 410.0 / 1024.0;
     let k = 20_031.0 / 1024.0;
     10_000.0 + c * (ahead - k).powi(3)
 }
 
-/// "do not update within 1/32 s" applies while the window does not change. From 10,000 to 7001: the curve rises by 14
-/// segments in that time, so that each segment takes 7001 / 45 acknowledged ones, and then 7001 / 59.
+/// "do not update within 1/32 s" applies while the window does not change. The curve from 7001 to 10,000
+/// segments rises by 14 segments in that time. Each segment therefore needs 7001 / 45 acknowledged segments,
+/// and later 7001 / 59.
 #[test]
 fn the_curve_is_followed_every_32nd_of_a_second() {
     let thirty_second = Duration::from_micros(31_250);
@@ -58,7 +59,7 @@ fn the_curve_is_followed_every_32nd_of_a_second() {
         flow.lose();
         let left = flow.window.cwnd;
         assert_eq!(left, 7001);
-        // The first acknowledgement begins the curve.
+        // The first acknowledgement starts the curve.
         flow.ack(1, millis(1), Some(millis(100)));
         assert_eq!(flow.window.cwnd, left);
         flow.ack(10_000, thirty_second + Duration::from_nanos(nanos), Some(millis(100)));
@@ -68,9 +69,10 @@ fn the_curve_is_followed_every_32nd_of_a_second() {
     }
 }
 
-/// The Reno-friendly window grows by one for each `15 / 8` of a window acknowledged, beyond and not at it, and
-/// what is over counts on (`while (ca->ack_cnt > delta)`). On the plateau nothing else grows: 187 of 100 and
-/// 189 of 101 make the steps, one segment is then due for each window, and 88 of the first stay counted.
+/// The Reno-friendly window grows by one when more than `15 / 8` of a window is acknowledged. The rest counts
+/// towards the next step (`while (ca->ack_cnt > delta)`). On the plateau, nothing else grows. The steps need
+/// 187 segments at 100 and 189 at 101. One segment is then due per window, and 88 of the first segments stay
+/// counted.
 #[test]
 fn the_friendly_region_counts_acknowledged_segments() {
     for (acknowledged, grown) in [(&[187, 1][..], &[100, 101][..]), (&[188, 189], &[101, 103])] {
@@ -83,8 +85,8 @@ fn the_friendly_region_counts_acknowledged_segments() {
             assert_eq!(flow.window.cwnd, *cwnd, "{acknowledged:?}");
         }
     }
-    // Sixty in a window of sixteen are one step of thirty and not two: a segment for each sixteen. One
-    // more is the second, and it takes eight.
+    // 60 segments in a window of 16 make one step of 30, not two, so the window grows by one per 16 segments.
+    // The 61st segment makes the second step, and the window then grows by one per 8 segments.
     for (acked, grown) in [(60, 3), (61, 7)] {
         let mut flow = Flow::new("cubic", 16, 16);
         flow.ack(acked, millis(1), Some(millis(100)));
@@ -92,7 +94,7 @@ fn the_friendly_region_counts_acknowledged_segments() {
     }
 }
 
-/// `cubictcp_cwnd_event`: the curve stands still while nothing is sent, here for five seconds.
+/// Idle time does not count on the curve (`cubictcp_cwnd_event`). Here it is five seconds.
 #[test]
 fn the_curve_waits_for_data() {
     for (idle, ahead) in [(0, 5.14), (5000, 0.14)] {

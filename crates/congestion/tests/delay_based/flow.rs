@@ -1,4 +1,4 @@
-//! A controller without a simulator, and its acknowledgements.
+//! A controller without a simulator, and functions that build its acknowledgements.
 
 use anabranch_congestion as congestion;
 use anabranch_congestion::{
@@ -10,7 +10,7 @@ use anabranch_units::{Duration, Instant, Rate, Seed, SubflowId};
 
 pub(crate) const MSS: u64 = 1448;
 
-/// A controller with its window and its acknowledgements.
+/// A controller with its window and the state of its subflow.
 pub(crate) struct Flow {
     pub(crate) controller: Box<dyn CongestionController>,
     pub(crate) window: Window,
@@ -27,7 +27,8 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// A flow in congestion avoidance at `cwnd`, or in slow start with `ssthresh` above it.
+    /// Creates a flow at `cwnd`. It is in slow start if `ssthresh` is above `cwnd`, and otherwise in
+    /// congestion avoidance.
     pub(crate) fn new(name: &str, cwnd: u32, ssthresh: u32) -> Self {
         let choice = PluginChoice::parse(name).expect(name);
         let random = Seed { seed: 1, run: 0 }.stream("test");
@@ -48,7 +49,7 @@ impl Flow {
         }
     }
 
-    /// One acknowledgement of `acked` segments, `gap` after the last.
+    /// Acknowledges `acked` segments, `gap` after the last acknowledgement.
     pub(crate) fn ack(&mut self, acked: u32, gap: Duration, rtt: Option<Duration>) {
         self.now += gap;
         self.una += u64::from(acked) * MSS;
@@ -84,8 +85,8 @@ impl Flow {
         self.controller.on_ack(&ack, &mut self.window);
     }
 
-    /// A round trip: one acknowledgement a segment. The first one ends the previous round and has no RTT, so it
-    /// counts in neither round.
+    /// Runs a round trip with one acknowledgement per segment. The first acknowledgement ends the previous
+    /// round and has no RTT, so it counts in neither round.
     pub(crate) fn round(&mut self, rtt: Duration) {
         let segments = self.window.cwnd;
         self.next = self.una + u64::from(segments) * MSS;
@@ -100,7 +101,7 @@ impl Flow {
         CongestionEvent { now: self.now, kind, in_flight: self.in_flight }
     }
 
-    /// A loss and its recovery.
+    /// Runs a loss and the recovery.
     pub(crate) fn lose(&mut self) {
         let event = self.event(CongestionKind::Loss);
         self.controller.on_congestion(&event, &mut self.window);
@@ -110,7 +111,7 @@ impl Flow {
         self.controller.on_window_changed(WindowChange::Reduction, &mut self.window);
     }
 
-    /// A timeout that leaves a window of `left`.
+    /// Runs a timeout that leaves a window of `left`.
     pub(crate) fn time_out(&mut self, left: u32) {
         let event = self.event(CongestionKind::Timeout);
         self.controller.on_rto(&event, &mut self.window);

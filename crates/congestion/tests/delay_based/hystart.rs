@@ -1,10 +1,10 @@
-//! `HyStart` of Linux's CUBIC (`hystart_update`): when slow start ends.
+//! `HyStart` of Linux's CUBIC (`hystart_update`): the end of slow start.
 
 use anabranch_units::{Duration, Rate};
 
 use super::flow::{Flow, MSS, millis};
 
-/// A flow of `cwnd` segments that has measured its minimum RTT. A round has just begun and does not end.
+/// Creates a flow of `cwnd` segments that has measured its minimum RTT. A round has just begun.
 fn starting(cwnd: u32, min_rtt: Duration) -> Flow {
     let mut flow = Flow::new("cubic", cwnd - 1, u32::MAX);
     flow.ack(1, millis(10), Some(min_rtt));
@@ -12,13 +12,13 @@ fn starting(cwnd: u32, min_rtt: Duration) -> Flow {
     flow
 }
 
-/// Acknowledgements of one segment each, with these RTTs, far enough apart to be no train.
+/// Acknowledges one segment at a time with this RTT. The acknowledgements are too far apart for an ACK train.
 fn hear(flow: &mut Flow, count: usize, rtt: Duration) {
     (0..count).for_each(|_| flow.ack(1, millis(10), Some(rtt)));
 }
 
-/// `HYSTART_DELAY_THRESH`: an eighth of the minimum, from 4 to 16 ms; more than that over the minimum, with
-/// the ninth sample of a round (`HYSTART_MIN_SAMPLES`), ends it where the window stands.
+/// `HYSTART_DELAY_THRESH` is an eighth of the minimum RTT, limited to 4 to 16 ms. If the RTT is more than
+/// this above the minimum, the ninth sample of a round ends slow start (`HYSTART_MIN_SAMPLES`).
 #[test]
 fn rising_delay_ends_slow_start() {
     for (least, rise_us) in
@@ -42,7 +42,7 @@ fn rising_delay_ends_slow_start() {
     hear(&mut flow, 1, millis(112));
     hear(&mut flow, 20, millis(150));
     assert!(flow.window.in_slow_start());
-    // Data sent from then on is another round, with new samples.
+    // Data sent from now on belongs to another round, with new samples.
     flow.next = 1 << 40;
     hear(&mut flow, 8, millis(150));
     assert!(flow.window.in_slow_start());
@@ -50,7 +50,7 @@ fn rising_delay_ends_slow_start() {
     assert!(!flow.window.in_slow_start());
 }
 
-/// `hystart_low_window`: below sixteen segments the detector is off.
+/// Below `hystart_low_window`, 16 segments, the detector is off.
 #[test]
 fn below_sixteen_segments_slow_start_goes_on() {
     let mut flow = starting(14, millis(100));
@@ -62,12 +62,13 @@ fn below_sixteen_segments_slow_start_goes_on() {
     assert_eq!((flow.window.cwnd, flow.window.ssthresh), (24, 24));
 }
 
-/// The train: acknowledgements at most 2 ms apart, for longer than the minimum RTT plus the allowance for a burst
-/// (`hystart_ack_delay`: the time of four bursts of 64 KiB, at most 1 ms), half of both without pacing.
+/// An ACK train ends slow start. Its acknowledgements are at most 2 ms apart, and it lasts longer than the
+/// minimum RTT plus an allowance. The allowance is the time of four bursts of 64 KiB, at most 1 ms
+/// (`hystart_ack_delay`). Without pacing, half of this duration is enough.
 #[test]
 fn a_long_train_of_acknowledgements_ends_slow_start() {
     let millisecond = Duration::from_millis(1);
-    // 262,144 bytes at 10 Gbit/s are 0.21 ms.
+    // At 10 Gbit/s, 262,144 bytes take 0.21 ms.
     let (slow, fast) = (Rate::from_bps(10_000_000), Rate::from_bps(10_000_000_000));
     for (paced, rate, gap, last) in [
         (false, slow, millisecond, 50),
@@ -95,8 +96,8 @@ fn a_long_train_of_acknowledgements_ends_slow_start() {
     assert!(flow.window.in_slow_start());
 }
 
-/// Once slow start has ended, this holds until a timeout (`bictcp_reset`). Samples within the first second of a curve
-/// do not count.
+/// Once slow start has ended, `HyStart` stays off until a timeout (`bictcp_reset`). Samples in the first
+/// second of a curve do not count.
 #[test]
 fn what_was_found_holds_until_a_timeout() {
     let mut flow = starting(20, millis(100));
@@ -110,13 +111,13 @@ fn what_was_found_holds_until_a_timeout() {
     flow.window.ssthresh = 1000;
     flow.next = 1 << 40;
     hear(&mut flow, 1, millis(100));
-    // Ten more for data sent before, and then the nine of a round.
+    // Ten samples are for data sent before, and the next nine are those of a round.
     hear(&mut flow, 18, millis(200));
     assert!(flow.window.in_slow_start());
     hear(&mut flow, 1, millis(200));
     assert!(!flow.window.in_slow_start());
 
-    // `cubictcp_acked`: "Discard delay samples right after fast recovery", for a second of its curve.
+    // `cubictcp_acked`: "Discard delay samples right after fast recovery", for the first second of the curve.
     for (seconds, ends) in [(0, false), (1, true)] {
         let mut flow = Flow::new("cubic", 40, 40);
         flow.ack(1, millis(10), Some(millis(100)));

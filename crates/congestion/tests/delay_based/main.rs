@@ -1,5 +1,5 @@
-//! Compound TCP, CCP, CCPD and the papers' CUBIC against their formulas: closed forms, and a second
-//! implementation of each in plain floating point, written from the equations and not from the code.
+//! Compares Compound TCP, CCP, CCPD and CUBIC with closed forms, and with a second implementation of each in
+//! floating point, which was written from the equations and not from the code.
 
 mod ccp;
 mod compound;

@@ -1,4 +1,4 @@
-//! The cycle of `ProbeBW`: when it probes, how far, and when it stops.
+//! The cycle of `ProbeBW`: when a probe begins, how far it goes, and when it ends.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn the_cycle_goes_down_cruises_refills_a_round_and_goes_up() {
     assert_eq!(bench.cc.state, State::Refill, "for a round");
     bench.hear(FULL);
     assert_eq!((bench.cc.state, bench.pace()), (State::Up, 1.25));
-    // The window is 2.25 times 100, plus the aggregated segments, plus two.
+    // The window is 2.25 times the product of 100, plus the extra acknowledged segments, plus two.
     bench.window.cwnd = 1000;
     bench.hear(WITHIN);
     let extra = bench.cc.extra_acked.get();
@@ -61,7 +61,7 @@ fn a_probe_comes_after_two_to_three_seconds_or_as_many_rounds_as_reno_would_take
                 bench.hear(FULL);
                 count += 1;
             }
-            // The count begins at zero or one.
+            // The count of rounds begins at zero or one, at random.
             seen[(rounds - count) as usize] += 1;
         }
         assert!(seen.iter().all(|times| *times > 8), "{rounds}: {seen:?}");
@@ -70,18 +70,19 @@ fn a_probe_comes_after_two_to_three_seconds_or_as_many_rounds_as_reno_would_take
 
 #[test]
 fn a_probe_that_loses_more_than_two_per_cent_bounds_the_flight() {
-    // Two of 121 lost are within the threshold of 2 %, three are not. No part of the third loss fits.
+    // Two of 121 segments lost are below the threshold of 2 %, and three are above it.
     let mut bench = Bench::in_state(State::Up);
     bench.cc.probe.sampled = true;
     bench.lose(1, 120, 2);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Up, UNBOUNDED));
     bench.lose(5, 120, 3);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, 120));
-    // The bound is set once per probe.
+    // The bound is set at most once per probe.
     bench.lose(9, 60, 4);
     assert_eq!(bench.cc.bounds.long_inflight, 120);
 
-    // The bound is at least 0.7 of the target flight: the product of 100, or the window if that is smaller.
+    // The bound is at least 0.7 times the target. The target is the product of 100, or the window if that is
+    // smaller.
     for (cwnd, bound) in [(200, 70), (80, 56)] {
         let mut bench = Bench::in_state(State::Up);
         bench.cc.probe.sampled = true;
@@ -90,13 +91,13 @@ fn a_probe_that_loses_more_than_two_per_cent_bounds_the_flight() {
         assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, bound));
     }
 
-    // The application limited the flow, so the path was not tested, but the probe ends.
+    // If the application limited the flow, the probe ends without a bound.
     let mut bench = Bench::in_state(State::Up);
     bench.cc.probe.sampled = true;
     bench.lose_as(1, 30, 1, |segment| segment.app_limited = true);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, UNBOUNDED));
 
-    // A loss in the round after a probe is of data sent in the probe; a later loss is not.
+    // A loss in the first round after a probe is of data sent during the probe. A later loss is not.
     for (rounds, bound) in [(0, 70), (1, UNBOUNDED)] {
         let mut bench = Bench::in_state(State::Up);
         bench.cc.probe.sampled = true;
@@ -125,7 +126,7 @@ fn after_a_probe_too_high_the_next_stops_where_that_one_lost_and_then_goes_on() 
     bench.cc.probe.sampled = true;
     bench.lose(1, 119, 3);
     assert_eq!(bench.cc.bounds.long_inflight, 119);
-    // A probe within what is bounded, its segments sent into 100.
+    // A probe within the bound, whose segments were sent with 99 others in flight.
     let calm = Said { in_flight_at_send: 99, prior_in_flight: 118, in_flight: 117, ..FULL };
     bench.hear(Said { round: true, ..calm });
     bench.cc.start_refill(0);
@@ -136,14 +137,14 @@ fn after_a_probe_too_high_the_next_stops_where_that_one_lost_and_then_goes_on() 
     let at_bound = Said { prior_in_flight: 119, round: false, ..calm };
     bench.hear(at_bound);
     assert_eq!((bench.cc.state, bench.cc.probe.precautionary), (State::Down, true));
-    // Nothing was lost in the round after the probe: the next probe goes further.
+    // If nothing is lost in the round after the probe, the next probe begins at once and goes further.
     bench.hear(calm);
     assert_eq!((bench.cc.state, bench.cc.probe.precautionary), (State::Refill, false));
     bench.hear(calm);
     bench.hear(at_bound);
     assert_eq!(bench.cc.state, State::Up);
 
-    // If too much had been lost again, the flow would be in Down.
+    // If too many segments were lost, the flow stays in Down.
     let mut bench = Bench::in_state(State::Down);
     bench.cc.bounds.long_inflight = 119;
     bench.cc.probe.stopping = true;
@@ -169,14 +170,14 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
     assert_eq!(bench.cc.bounds.long_inflight, 65, "one segment for a window acknowledged");
     for other in [
         Said { cwnd_limited: false, ..limited },
-        // Two of 64 lost are too many.
+        // Two lost segments of 64 exceed the threshold.
         Said { lost: 2, ..limited },
     ] {
         let mut bench = up();
         bench.hear(other);
         assert_eq!(bench.cc.bounds.long_inflight, 64);
     }
-    // Each probe begins with the gentlest slope.
+    // Every probe begins with one segment per round.
     for _ in 0..5 {
         bench.cc.probe.growth.steepen(64);
     }
@@ -185,7 +186,7 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
     bench.window.cwnd = 65;
     bench.hear(Said { acked: 65, ..limited });
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Up, 66));
-    // While the bound limits the flow, a plateau is no property of the path.
+    // A plateau does not end the probe while the bound limits the flow.
     let mut bench = up();
     for _ in 0..6 {
         for n in 0..64 {
@@ -194,10 +195,10 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
             assert_eq!(bench.cc.state, State::Up);
         }
     }
-    // The slope is steeper from the first round's start on: 2, 4, 8, 16, 32 and 64.
+    // In the rounds, the bound grows by 2, 4, 8, 16, 32 and 64 segments.
     let bound = bench.cc.bounds.long_inflight;
     assert!((64 + 100..64 + 127).contains(&bound), "{bound}: the window has grown meanwhile");
-    // If a larger flight is delivered without loss, it raises the bound at any time.
+    // If more data is delivered without loss than the bound allows, the bound rises in any state.
     let mut bench = up();
     bench.cc.state = State::Cruise;
     bench.hear(Said { in_flight_at_send: 69, ..WITHIN });
@@ -216,8 +217,8 @@ fn a_probe_waits_for_more_than_its_time() {
     assert_eq!(bench.cc.state, State::Refill);
 }
 
-/// The segment itself is one of the flight: 1 of 50 is 2 %, 1 of 49 is more. Without SACK any loss is too
-/// much, and 98 % of the segment fitted into the 2 % of 60 that nothing else had used.
+/// The lost segment counts as in flight: 1 of 50 is exactly 2 %, and 1 of 49 is more. Without SACK, any loss
+/// exceeds the threshold. The bound is then the flight without the lost segment, plus 98 % of it.
 #[test]
 fn the_lost_segment_is_one_of_its_flight() {
     for (in_flight, state) in [(49, State::Up), (48, State::Down)] {

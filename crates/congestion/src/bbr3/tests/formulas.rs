@@ -1,9 +1,9 @@
-//! Compares the arithmetic with a second, simple implementation: the draft's formulas in bytes and floating point,
-//! and its pseudocode unchanged.
+//! Compares the arithmetic with a second, simple implementation. It uses the draft's formulas in bytes and
+//! floating point, and the draft's pseudocode unchanged.
 
 use super::*;
 
-/// Draws a number between the two limits, uniform in its logarithm.
+/// Draws a number from the range, uniformly in its logarithm.
 fn any(random: &mut RandomStream, least: f64, most: f64) -> f64 {
     least * (most / least).powf(random.uniform())
 }
@@ -42,7 +42,7 @@ fn windows_are_what_the_formulas_give() {
         };
         let pacing_rate = pacing_gain * bw * (100.0 - 1.0) / 100.0;
         let paced = cc.pacing_rate().expect("paced").bytes_per_second() as f64;
-        // The scale's last digit is 0.06 segments a second.
+        // One unit of the bandwidth is 0.06 segments per second.
         assert!((paced - pacing_rate).abs() <= 0.06 * mss * 1.25 + 1.0, "{paced}: {pacing_rate}");
 
         let quantum = (pacing_rate * 1e-3).min(65_536.0).max(2.0 * mss);
@@ -63,7 +63,7 @@ fn windows_are_what_the_formulas_give() {
         let expected = max_inflight.min(cap) / mss;
 
         let cwnd = window_of(&cc);
-        // Whole segments, up; and the scale's digit over the round trip.
+        // The code rounds up to whole segments. One unit of the bandwidth changes the product a little, too.
         let off = f64::from(cwnd) - expected;
         let slack = 0.06 * rtt_us * 1e-6 * cwnd_gain + 3.3 / mss;
         assert!(off > -slack - 1e-9 && off < 1.0 + slack, "{state:?}: {cwnd}, not {expected}");
@@ -73,7 +73,7 @@ fn windows_are_what_the_formulas_give() {
     }
 }
 
-/// The window that a large one is cut to.
+/// Returns the window to which a very large window is limited.
 fn window_of(cc: &Bbr3) -> u32 {
     let mut window = Window { cwnd: 1 << 30, ssthresh: 0 };
     let ack = acknowledgement(Instant::ZERO, 1000, 998, &FULL);

@@ -26,11 +26,13 @@ fn a_loss_between_probes_bounds_rate_and_flight_once_a_round_to_what_was_deliver
         assert!(off < 100_000, "{bw:?}: {off} off {segments} a second");
         assert_eq!(inflight, flight);
     };
-    // The bounds are 0.7 of 1000 a second and 0.7 of a window of 202, because 60 segments over 100 ms are less.
+    // The bounds are 0.7 times 1000 segments per second and 0.7 times the window of 202. The 60 delivered
+    // segments are less.
     bench.window.cwnd = 200;
     near(round(&mut bench, 60), 700, 141);
     assert!((bench.pace() - 0.7).abs() < 1e-3, "{}", bench.pace());
-    // 0.7 of 700 are less than the 600 delivered; of 141 they are 98.
+    // The bound on the rate is the 600 segments per second delivered, because 0.7 times 700 is less. The
+    // bound on the flight is 0.7 times 141.
     near(round(&mut bench, 60), 600, 98);
     assert_eq!(bench.window.cwnd, 98);
     near(round(&mut bench, 60), 600, 68);
@@ -61,7 +63,7 @@ fn headroom_is_left_while_cruising() {
         bench.hear(Said { in_flight_at_send: 50, in_flight: 120, lost: 9, ..WITHIN });
         assert_eq!((bench.cc.state, bench.window.cwnd.min(200)), (state, cwnd));
     }
-    // The flow leaves Down only when the flight is small enough.
+    // The flow leaves Down only when the data in flight is below the bound minus the headroom.
     let mut bench = Bench::in_state(State::Down);
     bench.cc.bounds.long_inflight = 100;
     bench.hear(Said { in_flight_at_send: 50, in_flight: 86, ..WITHIN });
@@ -77,7 +79,7 @@ fn a_timeout_cuts_nothing_here_and_the_window_comes_back() {
     bench.lose(1, 99, 1);
     bench.enter(CongestionState::Loss);
     assert_eq!(bench.window.cwnd, 180);
-    // The core: one segment beyond what is in flight.
+    // The caller has set the window to one segment after the timeout.
     bench.window.cwnd = 1;
     bench.hear(Said { in_flight: 1, ..WITHIN });
     assert_eq!(bench.window.cwnd, MIN_PIPE, "from there by what is acknowledged");
@@ -91,7 +93,7 @@ fn a_timeout_cuts_nothing_here_and_the_window_comes_back() {
 
 #[test]
 fn a_spurious_recovery_leads_back_to_where_losses_led_away() {
-    // Three losses at once: the third ends the probe, and a fourth follows.
+    // Three segments are lost at once. The third loss ends the probe, and a fourth one follows.
     let mut bench = Bench::in_state(State::Up);
     bench.cc.probe.sampled = true;
     bench.cc.bounds.long_inflight = 160;
@@ -117,7 +119,7 @@ fn a_spurious_recovery_leads_back_to_where_losses_led_away() {
     bench.hear(WITHIN);
     assert_eq!(bench.window.ssthresh, u32::MAX);
 
-    // Undo restores the short-term bounds from before the episode, not those from before its last round.
+    // An undo restores the short-term bounds from before the recovery, not those from before its last round.
     let mut bench = Bench::in_state(State::Cruise);
     bench.cc.bounds.short_inflight = 190;
     bench.cc.bounds.short_bw = per_second(950);
@@ -132,7 +134,7 @@ fn a_spurious_recovery_leads_back_to_where_losses_led_away() {
     assert_eq!(bench.cc.bounds.short_inflight, 190);
     assert_eq!(bench.cc.bounds.short_bw, per_second(950));
 
-    // The next episode is separate: undo restores its own bounds, and the search for a plateau restarts.
+    // The next recovery saves its own bounds. Its undo restores them and restarts the search for a plateau.
     bench.cc.on_state(bench.now, CongestionState::Open, &mut bench.window);
     bench.cc.bounds.short_inflight = 150;
     bench.lose(50, 99, 1);
@@ -179,7 +181,7 @@ fn the_window_before_the_trouble_comes_back_once() {
     bench.enter(CongestionState::Recovery);
     assert_eq!(state(&mut bench, CongestionState::Open, 30), 60, "60 it was now");
 
-    // The window during a visit to ProbeRTT is not restored.
+    // The window saved during `ProbeRTT` is not restored.
     bench.window.cwnd = 150;
     bench.cc.save_cwnd(150);
     bench.cc.state = State::ProbeRtt;
@@ -188,7 +190,7 @@ fn the_window_before_the_trouble_comes_back_once() {
     assert_eq!(state(&mut bench, CongestionState::Open, 50), 150);
 }
 
-/// `NoteLoss`: the round of losses begins with the first of them.
+/// The round of loss counting begins with its first loss (`NoteLoss`).
 #[test]
 fn the_round_of_losses_begins_with_the_first() {
     let mut bench = Bench::in_state(State::Cruise);
@@ -201,7 +203,7 @@ fn the_round_of_losses_begins_with_the_first() {
     assert_eq!(bench.cc.signals.round_end, began);
 }
 
-/// A visit continues when losses prove spurious.
+/// A `ProbeRTT` phase continues when losses prove spurious.
 #[test]
 fn a_visit_goes_on_after_a_spurious_recovery() {
     for before in [State::Startup, State::Up] {

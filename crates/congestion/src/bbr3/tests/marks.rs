@@ -1,11 +1,11 @@
-//! Marks, against values worked out by hand from `tcp_bbr.c` (google/bbr branch v3).
+//! ECN marks. Expected values are computed by hand from `tcp_bbr.c` (google/bbr branch v3).
 
 use super::*;
 
 /// An acknowledgement that reports a mark.
 const MARKED: Said = Said { echo: true, ..FULL };
 
-/// Like [`Bench::in_state`], with marks that count on any path.
+/// Like [`Bench::in_state`], but the controller reacts to marks on any path.
 fn counting(state: State) -> Bench {
     let mut bench = Bench::in_state(state);
     bench.cc.marks = Some(Marks::new(None));
@@ -18,8 +18,9 @@ fn marks(bench: &Bench) -> &Marks {
 
 #[test]
 fn the_share_of_marks_is_averaged_over_rounds() {
-    // ecn_alpha: 256 at first, 15/16 of it and 1/16 of the round's share; a bound on 1000 segments is cut by a
-    // third of it: 256 - 85 of 256; without a mark for a round alpha is 240 and the cut 79.
+    // alpha starts at 256. After each round it is 15/16 of itself plus 1/16 of the fraction of marked data. A
+    // bound is reduced by a third of alpha: 1000 segments become 1000 (256 - 85) / 256 = 667. After a round
+    // without marks, alpha is 240, and a third of it is 79.
     let mut bench = counting(State::Cruise);
     assert_eq!(marks(&bench).cut(1000), 667);
     bench.hear(FULL);
@@ -29,12 +30,12 @@ fn the_share_of_marks_is_averaged_over_rounds() {
     for _ in 0..100 {
         bench.hear(FULL);
     }
-    // Whole numbers: 15 is the least that 15/16 lets go on falling, and then 14.
+    // In whole numbers, alpha falls to zero.
     assert!(marks(&bench).cut(1000) > 980, "{}", marks(&bench).cut(1000));
     for _ in 0..100 {
         bench.hear(MARKED);
     }
-    // Towards the whole, less what rounding takes.
+    // In whole numbers, alpha rises to 241 and stays there.
     assert!((667..690).contains(&marks(&bench).cut(1000)), "{}", marks(&bench).cut(1000));
 }
 
@@ -45,7 +46,8 @@ fn a_round_with_marks_bounds_the_flight_and_not_the_rate() {
     bench.window.cwnd = 100;
     bench.hear(Said { echo: true, acked: 0, ..WITHIN });
     bench.hear(FULL);
-    // Two rounds without marked data: alpha is 225, a third of it 74, and 182 of 256 remain of the window.
+    // After two rounds without marked data, alpha is 225. A third of it is 74, so 182/256 of the window of
+    // 100 remain.
     assert_eq!(bench.cc.bounds.short_inflight, 71);
     assert_eq!(bench.cc.bounds.short_bw, Bandwidth::UNBOUNDED);
     bench.hear(FULL);
@@ -67,7 +69,7 @@ fn marks_count_on_short_paths_only() {
     }
     assert_eq!((bench.cc.state, bench.cc.bounds.short_inflight), (State::Cruise, UNBOUNDED));
     assert!(!marks(&bench).eligible);
-    // `ecn_eligible` once is always.
+    // A path that was eligible once stays eligible, even if its RTT grows.
     for rtt in [5, 100] {
         bench.hear(Said { rtt: Duration::from_millis(rtt), ..WITHIN });
         bench.hear(MARKED);
@@ -92,13 +94,13 @@ fn more_than_half_of_the_data_marked_ends_a_probe() {
         let flight = if ends { 180 } else { 400 };
         assert_eq!(bench.cc.bounds.long_inflight, flight, "what was in flight when it was sent");
     }
-    // An application-limited sample does not limit the flight.
+    // A sample that the application limited sets no bound.
     let mut bench = counting(State::Up);
     bench.cc.probe.sampled = true;
     bench.hear(FULL);
     bench.hear(Said { marked: 100, app_limited: true, ..WITHIN });
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, UNBOUNDED));
-    // Nor is there anything to end where nothing was probed.
+    // Outside a probe there is nothing to end.
     let mut bench = counting(State::Cruise);
     bench.hear(FULL);
     bench.hear(Said { marked: 100, ..WITHIN });
@@ -111,7 +113,7 @@ fn two_rounds_in_a_row_with_half_of_the_data_marked_end_startup() {
         let mut bench = Bench::new();
         bench.cc.marks = Some(Marks::new(None));
         for (round, marked) in rounds.iter().enumerate() {
-            // The rate doubles: nothing else ends Startup.
+            // The rate doubles in every round, so only marks can end Startup.
             bench.hear(Said { echo: *marked, rate: 20 << round, ..FULL });
         }
         (bench.cc.pipe.reached, bench.cc.bounds.long_inflight < UNBOUNDED)
@@ -138,8 +140,8 @@ fn when_marks_cease_a_probe_begins_at_once_and_as_large_as_half_of_the_bound() {
     bench.window.cwnd = 200;
     bench.hear(FULL);
     assert_eq!(bench.cc.state, State::Up);
-    // The current bound: 150 segments were in flight, so the bound grew from 128 to 150. The growth continues with
-    // ilog2(64) = 6 doublings.
+    // The bound is now 150, because 150 segments were in flight. The growth continues with ilog2(64) = 6
+    // doublings.
     let mut growth = std::mem::take(&mut bench.cc.probe.growth);
     assert_eq!(growth.grow(200 >> 6), 1, "one for each three acknowledged");
     assert_eq!(ceased(1, CongestionState::Open).cc.state, State::Cruise, "after a loss");

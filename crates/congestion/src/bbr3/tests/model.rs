@@ -1,5 +1,4 @@
-//! The values that the model remembers: rates, volumes, aggregation and the minimum RTT, and the
-//! ProbeRTT phases.
+//! The model: rates, bounds, aggregation, the minimum RTT and the `ProbeRTT` phases.
 
 use super::*;
 
@@ -20,7 +19,7 @@ fn a_rate_is_remembered_for_this_cycle_and_the_next() {
     let mut bench = fast();
     assert_eq!(probe(&mut bench, slower), 999, "1000 less the scale's last digit");
     assert_eq!(probe(&mut bench, slower), 499);
-    // An application-limited sample does not lower the rate and begins no cycle.
+    // A sample that the application limited does not lower the bandwidth and begins no cycle.
     let mut bench = fast();
     for _ in 0..4 {
         assert_eq!(probe(&mut bench, Said { app_limited: true, ..slower }), 999);
@@ -53,7 +52,7 @@ fn aggregation_is_remembered_for_a_round_in_startup_and_for_ten_later() {
         bench.cc.probe.wait = Duration::from_secs(100);
         bench.cc.extra_acked = WindowedMax::default();
         bench.now += Duration::from_secs(1);
-        // 80 at once.
+        // 80 segments are acknowledged at once.
         bench.hear(Said { acked: 80, rate: 125, ..WITHIN });
         assert_eq!(bench.cc.extra_acked.get(), 80, "{state:?}");
         for round in 1..=rounds {
@@ -63,7 +62,7 @@ fn aggregation_is_remembered_for_a_round_in_startup_and_for_ten_later() {
         }
         assert!(bench.cc.extra_acked.get() < 80, "{state:?}");
     }
-    // Idleness is no aggregation: what came in a burst before it is not in the next epoch.
+    // After an idle period a new epoch begins. Segments acknowledged before it do not count.
     let mut bench = Bench::in_state(State::Cruise);
     bench.hear(Said { acked: 150, ..WITHIN });
     bench.cc.extra_acked = WindowedMax::default();
@@ -118,7 +117,7 @@ fn every_five_seconds_half_a_flight_for_200_ms_and_a_round() {
     assert!(bench.cc.marks_application_limited(), "what is in flight now was sent in the visit");
     bench.hear(quiet);
     assert!(!bench.cc.marks_application_limited());
-    // The next is due five seconds later.
+    // The next `ProbeRTT` phase begins five seconds later.
     bench.cc.probe.wait = Duration::from_secs(100);
     bench.now = emptied + Duration::from_millis(5190);
     bench.hear(quiet);
@@ -172,7 +171,7 @@ fn the_minimum_of_ten_seconds_is_that_of_the_visits() {
     assert_eq!(at(&mut bench, 5600, 110), Some(100));
     assert_eq!(at(&mut bench, 9900, 140), Some(100));
     assert_eq!(at(&mut bench, 10_100, 140), Some(110), "the path has grown longer");
-    // Its ten seconds began when it was measured.
+    // The minimum expires ten seconds after it was measured.
     assert_eq!(at(&mut bench, 15_500, 150), Some(110));
     assert_eq!(at(&mut bench, 15_700, 150), Some(150));
     assert_eq!(at(&mut bench, 15_800, 90), Some(90));
@@ -193,7 +192,7 @@ fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
     }
 }
 
-/// `ProbeRTTInterval` and `MinRTTFilterLen` to the nanosecond: a value expires only after more than this time.
+/// A minimum expires after more than `ProbeRTTInterval` or `MinRTTFilterLen`, to the nanosecond.
 #[test]
 fn minimums_are_too_old_after_more_than_their_time() {
     let began = Instant::ZERO + Duration::from_secs(100);
@@ -212,7 +211,7 @@ fn minimums_are_too_old_after_more_than_their_time() {
     }
 }
 
-/// If `outage_probe` is off, the minimum from before an outage counts for another full window.
+/// If `outage_probe` is off, the minimum from before an outage is kept for another full window.
 #[test]
 fn a_minimum_is_kept_over_an_outage() {
     for (probe, outage, kept) in [(false, true, true), (true, true, false), (false, false, false)] {
@@ -220,7 +219,7 @@ fn a_minimum_is_kept_over_an_outage() {
         bench.cc.outage_probe = probe;
         bench.cc.probe.wait = Duration::from_secs(100);
         if outage {
-            // The outage may end with the acknowledgement that reports it.
+            // The acknowledgement after a timeout may change the state back to Open at once.
             bench.cc.on_state(bench.now, CongestionState::Loss, &mut bench.window);
             bench.cc.on_state(bench.now, CongestionState::Open, &mut bench.window);
         }
@@ -229,14 +228,14 @@ fn a_minimum_is_kept_over_an_outage() {
         bench.hear(said);
         assert_eq!(bench.cc.min_rtt.get() == Some(RTT), kept, "{probe} {outage}");
         assert_eq!(bench.cc.state != State::ProbeRtt, kept, "{probe} {outage}");
-        // For once: six seconds later it is too old.
+        // Six seconds after the outage, the minimum expires as usual.
         bench.now = Instant::ZERO + Duration::from_secs(126);
         bench.hear(said);
         assert_eq!(bench.cc.state, State::ProbeRtt, "{probe} {outage}");
     }
 }
 
-/// An acknowledgement without a rate begins no round, and leaves what idleness spares.
+/// An acknowledgement without a delivery rate begins no round, and does not end the effect of an idle period.
 #[test]
 fn what_delivers_nothing_changes_no_model() {
     let mut bench = Bench::in_state(State::Cruise);
@@ -248,14 +247,14 @@ fn what_delivers_nothing_changes_no_model() {
     assert!(bench.cc.idle_restart);
     bench.hear(WITHIN);
     assert!(!bench.cc.idle_restart);
-    // It does not size the window either, except for the bounds.
+    // The window does not change either, unless a bound applies.
     bench.window.cwnd = 1;
     bench.hear(Said { acked: 0, ..WITHIN });
     assert_eq!(bench.window.cwnd, 1);
 }
 
-/// One round is enough for a visit, however many follow; idleness may end it too, and in `Drain` changes
-/// no pace.
+/// A `ProbeRTT` phase ends after one round, even if more rounds follow, or after an idle period. In Drain, an
+/// idle period does not change the pacing rate.
 #[test]
 fn a_visit_ends_after_a_round_or_with_idleness() {
     let start = |bench: &mut Bench| {

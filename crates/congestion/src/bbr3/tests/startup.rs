@@ -1,4 +1,4 @@
-//! How a flow begins: its first pace and window, the ends of Startup and Drain.
+//! The start of a flow: the first pacing rate and window, and the ends of Startup and Drain.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn the_first_pace_is_the_initial_window_over_the_handshakes_round_trip() {
     let rate = |bench: &Bench| bench.cc.pacing_rate().expect("paced").bytes_per_second() as f64;
     let expected = 2.77 * 10.0 * f64::from(MSS) / 0.1;
     assert!((rate(&bench) / expected - 1.0).abs() < 1e-3, "{}, not {expected}", rate(&bench));
-    // 50 segments a second are less than 100, but one round does not show a plateau.
+    // 50 segments per second are less than 100, but a single round does not end the search for a plateau.
     bench.hear(Said { rate: 5, ..FULL });
     assert!((rate(&bench) / expected - 1.0).abs() < 1e-3, "slower only once the pipe was full");
 }
@@ -21,7 +21,8 @@ fn the_first_window_is_acknowledged_before_the_model_bounds_it() {
         bench.hear(Said { rate: 1, ..WITHIN });
         windows.push(bench.window.cwnd);
     }
-    // The window needed for 10 segments a second: a burst of twelve plus two in flight.
+    // The window for 10 segments per second is the budget of three bursts, twelve segments. It grows by two
+    // per acknowledgement until it exceeds this target.
     assert_eq!(windows, [12, 14, 16, 18, 18, 18]);
 }
 
@@ -29,7 +30,7 @@ fn the_first_window_is_acknowledged_before_the_model_bounds_it() {
 fn startup_ends_after_three_rounds_without_a_quarter_more() {
     let mut bench = Bench::new();
     for rate in [100, 124, 125, 150, 156] {
-        // 124 is too little over 100, 125 is enough: the count restarts there.
+        // 124 is less than 1.25 times 100. 125 is enough, and becomes the new baseline.
         bench.hear(Said { rate, ..FULL });
     }
     assert_eq!(bench.cc.state, State::Startup);
@@ -60,13 +61,14 @@ fn startup_ends_after_a_round_of_six_lost_ranges_and_more_than_two_per_cent() {
         (bench.cc.state == State::Drain).then_some(bench.cc.bounds.long_inflight)
     };
     let apart = [1, 3, 5, 7, 9, 11];
-    // Of 150: four are more than 2 %, three are not. The path delivered 120, more than its 100.
+    // 150 segments were in flight. Four lost segments are more than 2 %, three are not. The bound is the 120
+    // segments delivered in the round, which exceed the product of 100.
     assert_eq!(ends(&apart, 4, true), Some(120));
     assert_eq!(ends(&apart, 3, true), None, "few");
     assert_eq!(ends(&apart, 4, false), None, "no recovery");
     assert_eq!(ends(&[1, 2, 3, 5, 7, 9], 6, true), None, "four ranges");
 
-    // Three ranges a round are three, however many rounds it goes on.
+    // The number of lost ranges is counted per round, not over several rounds.
     let mut bench = Bench::new();
     bench.hear(Said { rate: 60, ..FULL });
     for round in 0..4 {
@@ -110,8 +112,8 @@ fn drain_ends_when_the_flight_fits_the_path_or_after_three_rounds() {
     }
 }
 
-/// `InitPacingRate` and `SetPacingRateWithGain`: without an RTT of the handshake a millisecond is assumed,
-/// until there is one, and that rate is reckoned once.
+/// If the handshake had no RTT, one millisecond is assumed until the first sample. The initial rate is then
+/// computed again, once (`InitPacingRate`, `SetPacingRateWithGain`).
 #[test]
 fn the_first_pace_waits_for_a_round_trip() {
     let mut bench = Bench::new();
@@ -127,8 +129,8 @@ fn the_first_pace_waits_for_a_round_trip() {
     assert!(near(rate(&bench), 0.1), "{}", rate(&bench));
 }
 
-/// `SetCwnd` before the pipe is full: the window grows by the acknowledged data while it is below the target, and no
-/// further.
+/// Before the pipe is full, the window grows by the acknowledged segments while it is below the target
+/// (`SetCwnd`).
 #[test]
 fn startup_grows_to_what_the_model_wants() {
     let mut bench = Bench::new();
@@ -136,11 +138,11 @@ fn startup_grows_to_what_the_model_wants() {
     assert_eq!(bench.window.cwnd, 30);
     bench.hear(Said { acked: 5, ..WITHIN });
     assert_eq!(bench.window.cwnd, 35);
-    // Twice 100 and the aggregation.
+    // The target is twice the product of 100, plus the extra acknowledged segments.
     let most = 200 + bench.cc.extra_acked.get();
     for (cwnd, grown) in [(most - 1, most + 1), (most, most)] {
         bench.window.cwnd = cwnd;
-        // Much later, so that no further segment counts as aggregated.
+        // This acknowledgement arrives much later, so its segments do not count as extra.
         bench.now += RTT * 2;
         bench.hear(Said { app_limited: true, ..WITHIN });
         assert_eq!(bench.window.cwnd, grown);
