@@ -1,5 +1,5 @@
-//! Plays a recorded film with a given arrival of bytes, and prints the playback events and the
-//! fates of pictures.
+//! Plays a recorded film with given arrival times of its bytes. Prints the playback events and the
+//! fates of the pictures.
 //!
 //! ```text
 //! replay FILM.csv mp4|mpegts RATE_MBPS          bytes arrive evenly
@@ -8,9 +8,9 @@
 //!
 //! A fourth argument is the player's configuration as JSON (`{"decoder_delay_pictures":2}`).
 //!
-//! The film is a table `stream,pos,size,pts_s,dts_s,key` of its packets in file order, from the
-//! output of `ffprobe -show_packets`. `N/A` marks a packet that shares the position of the previous
-//! one of its stream. An arrival that ends early continues at its mean rate.
+//! The film is a table `stream,pos,size,pts_s,dts_s,key` with its packets in file order. It is made
+//! from the output of `ffprobe -show_packets`. `N/A` marks a packet with the same position as the
+//! previous packet of its stream. If the arrivals end early, the rest arrives at their mean rate.
 
 use anabranch_media::{
     Container, PacketKind, PlaybackEventKind, PlayerConfig, ProgressivePlayer, RecordedFilm,
@@ -34,12 +34,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(json) => serde_json::from_str(json)?,
         None => PlayerConfig::default(),
     };
-    // The arrival describes one response with the whole file.
+    // The arrivals are those of one response with the whole file.
     play(film, &arrival, PlayerConfig { probe_end: false, ..config });
     Ok(())
 }
 
-/// The largest number of bytes that arrive at a time: a receiver that reads every segment.
+/// The largest number of bytes that arrive at once, one segment.
 const READ_BYTES: u64 = 1_448;
 
 fn play(film: Timeline, arrival: &[(u64, u64)], config: PlayerConfig) {
@@ -92,7 +92,7 @@ fn print_fates(player: &ProgressivePlayer) {
     }
 }
 
-/// Returns the time at which `bytes` have arrived, in nanoseconds.
+/// Returns the time in nanoseconds at which the first `bytes` bytes have arrived.
 fn time_of(arrival: &[(u64, u64)], bytes: u64) -> u64 {
     let &(end, total) = arrival.last().expect("an arrival has rows");
     let after = arrival.partition_point(|&(_, until)| until < bytes);

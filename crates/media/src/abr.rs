@@ -1,8 +1,8 @@
 //! Adaptive bitrate (ABR) rules: the trait, its input, and the table of names.
 //!
-//! A player calls its rule before each video chunk to choose the rendition. Rates are in bits per
-//! second, times and buffers in seconds, as `f64`. They are estimates, and published rules use
-//! these units.
+//! A player calls its rule before each video chunk, and the rule chooses the rendition. Rates are
+//! in bits per second, and times and buffers are in seconds. They are `f64`, because they are
+//! estimates and published rules use these units.
 
 mod bola;
 mod estimate;
@@ -28,18 +28,18 @@ use throughput::Throughput;
 use vlc_nearoptimal::VlcNearOptimal;
 use vlc_rate::VlcRate;
 
-/// The input of a rule before a chunk.
+/// The input for the choice of a chunk's rendition.
 #[derive(Clone, Copy, Debug)]
 pub struct AbrView<'a> {
     /// The ladder to choose from.
     pub ladder: &'a Ladder,
-    /// The index of the chunk to choose for.
+    /// The index of the chunk for which a rendition is chosen.
     pub next: usize,
-    /// The rendition of the previous chunk.
+    /// The rendition of the previous chunk, if there is one.
     pub last: Option<usize>,
-    /// The buffer: film received and not yet shown, in seconds.
+    /// The duration of the film that was received and not yet shown, in seconds.
     pub buffer_s: f64,
-    /// The largest buffer that the player fills, in seconds.
+    /// The largest buffer that the player allows, in seconds.
     pub max_buffer_s: f64,
 }
 
@@ -64,30 +64,31 @@ impl AbrView<'_> {
         self.ladder.renditions[rendition].chunks[self.next].duration().as_secs_f64()
     }
 
-    /// Returns the highest rendition whose declared peak is at most `bps`, or the lowest if there
-    /// is none.
+    /// Returns the highest rendition whose declared peak rate is at most `bps`. If none is, returns
+    /// the lowest rendition.
     pub fn highest_within(&self, bps: f64) -> usize {
         (0..self.renditions()).rev().find(|&at| self.peak_bps(at) <= bps).unwrap_or(0)
     }
 }
 
-/// The measurements of a chunk's download.
+/// The measurements of a finished or abandoned download of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChunkSample {
-    /// Its rendition.
+    /// The rendition of the chunk.
     pub rendition: usize,
-    /// Its size in bytes; the received bytes if the download was abandoned.
+    /// The size of the chunk in bytes. If the download was abandoned, the number of received bytes.
     pub bytes: u64,
     /// Time from the request to the first byte of the response, in seconds.
     pub first_byte_s: f64,
-    /// Time from the request to the last byte, in seconds.
+    /// Time from the request to the last byte of the response, in seconds.
     pub fetch_s: f64,
-    /// Its playing time in seconds.
+    /// The playing time of the chunk, in seconds.
     pub duration_s: f64,
 }
 
 impl ChunkSample {
-    /// Returns its throughput since the request in bits per second, or `None` if it took no time.
+    /// Returns the throughput since the request in bits per second. `None` if the download took no
+    /// time.
     pub fn throughput_bps(&self) -> Option<f64> {
         (self.fetch_s > 0.0).then(|| self.bytes as f64 * 8.0 / self.fetch_s)
     }
@@ -96,22 +97,22 @@ impl ChunkSample {
 /// A chunk that is being downloaded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loading {
-    /// Its rendition.
+    /// The rendition of the chunk.
     pub rendition: usize,
-    /// Its playing time in seconds.
+    /// The playing time of the chunk, in seconds.
     pub duration_s: f64,
-    /// Its size in bytes.
+    /// The size of the chunk in bytes.
     pub bytes: u64,
-    /// The bytes received so far.
+    /// The number of bytes received so far.
     pub received: u64,
     /// Time since the request, in seconds.
     pub since_s: f64,
-    /// Time from the request to the first byte of the response, in seconds; `None` before that
+    /// Time from the request to the first byte of the response, in seconds. `None` before that
     /// byte.
     pub first_byte_s: Option<f64>,
 }
 
-/// The decision of a rule.
+/// The result of [`AbrRule::choose`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AbrDecision {
     /// Fetch the next chunk in this rendition.
@@ -125,7 +126,7 @@ pub trait AbrRule: fmt::Debug + Send {
     /// Chooses the rendition of the next chunk.
     fn choose(&mut self, view: &AbrView<'_>) -> AbrDecision;
 
-    /// Called when a chunk has been received.
+    /// Called when a chunk has been received completely.
     fn on_chunk(&mut self, _sample: &ChunkSample) {}
 
     /// Returns whether the player calls [`abandons`](Self::abandons) ten times per second during a
@@ -134,14 +135,14 @@ pub trait AbrRule: fmt::Debug + Send {
         false
     }
 
-    /// Returns whether to abandon the current download and close its connection. The next call of
-    /// [`choose`](Self::choose) is for the same chunk.
+    /// Returns whether to abandon the current download. The player then closes its connection and
+    /// calls [`choose`](Self::choose) for the same chunk again.
     fn abandons(&mut self, _view: &AbrView<'_>, _loading: &Loading) -> bool {
         false
     }
 }
 
-/// The plug-in kind of ABR rules.
+/// The ABR rules as a kind of plug-in.
 #[derive(Debug)]
 pub struct AbrRules;
 
@@ -150,7 +151,7 @@ type Build = fn(&mut Parameters<'_>) -> Box<dyn AbrRule>;
 impl Kind for AbrRules {
     const KEY: &'static str = "abr";
     const NOUN: &'static str = "ABR rule";
-    // Rules do not wrap other rules.
+    // No rule wraps another rule, so the short form is not needed.
     const SHORT_FORM: bool = false;
     const TABLE: &'static [(PluginName, Build)] = TABLE;
     type Plugin = Box<dyn AbrRule>;
@@ -164,7 +165,7 @@ impl Kind for AbrRules {
     fn trial() {}
 }
 
-/// The table of names. A new rule is one file and one entry here.
+/// The table of rules. A new rule needs one file and one entry here.
 const TABLE: &[(PluginName, Build)] = &[
     (
         PluginName::new(
@@ -220,7 +221,7 @@ pub fn abr_names() -> impl Iterator<Item = PluginName> {
 ///
 /// # Errors
 ///
-/// Reports an unknown name, or every parameter that is unknown or out of range.
+/// Returns an error if the name is unknown, or if a parameter is unknown or out of range.
 pub fn build_abr(
     choice: &PluginChoice,
     registry: &Registry,
@@ -232,19 +233,19 @@ pub fn build_abr(
 ///
 /// # Errors
 ///
-/// Reports an unknown name.
+/// Returns an error if the name is unknown.
 pub fn abr_parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<AbrRules>(name)
 }
 
 #[cfg(test)]
 mod testing {
-    //! A ladder with round numbers, and helpers that call a rule on it.
+    //! A ladder with round numbers, and functions that call a rule with it.
 
     use super::*;
     use crate::ladder::{Chunk, Rendition, Resource};
 
-    /// Returns a ladder with these rates, chunks of 4 s, and no separate audio.
+    /// Returns a ladder with these rates. Chunks are 4 s long, and there is no separate audio.
     pub(super) fn ladder(rates_bps: &[u64]) -> Ladder {
         let rendition = |(at, &bandwidth_bps): (usize, &u64)| Rendition {
             name: format!("r{at}"),
@@ -277,8 +278,8 @@ mod testing {
         build_abr(&serde_json::from_str(text).unwrap(), &Registry::TABLES).unwrap()
     }
 
-    /// Returns the decision for chunk `next` after one in rendition `last`, with `buffer_s`
-    /// buffered.
+    /// Returns the decision for chunk `next`. The previous chunk has rendition `last`, and
+    /// `buffer_s` seconds are buffered.
     pub(super) fn ask(
         rule: &mut dyn AbrRule,
         ladder: &Ladder,
@@ -288,7 +289,7 @@ mod testing {
         rule.choose(&AbrView { ladder, next, last, buffer_s, max_buffer_s: 30.0 })
     }
 
-    /// Reports a chunk of 4 s that was fetched at `bps`, without delay before its first byte.
+    /// Reports a chunk of 4 s that was received at `bps`. Its first byte arrived at once.
     pub(super) fn fetched(rule: &mut dyn AbrRule, rendition: usize, bits: u64, bps: f64) {
         rule.on_chunk(&ChunkSample {
             rendition,

@@ -1,4 +1,5 @@
-//! An adaptive player: a film in chunks over HTTP, each in the rendition that a rule chooses.
+//! An adaptive player: it fetches a film in chunks over HTTP, and an ABR rule chooses each
+//! rendition.
 //!
 //! ```text
 //! master playlist -> rule -> media playlist -> [init] -> chunk -> buffer -> display
@@ -6,10 +7,10 @@
 //!                     +------------------------------------+
 //! ```
 //!
-//! Separate audio is a second track. VLC has one request at a time, for the track that is behind.
-//! hls.js has one request per track at the same time. A connection is used again once its response
-//! is complete, and is idle while the buffer is full. Playback starts when enough film has been
-//! received, runs in real time, and stalls when the received film has been shown.
+//! Separate audio is a second track. VLC has one request at a time, for the track with less
+//! received film. hls.js has one request per track at the same time. A connection is reused when
+//! its response is complete, and is idle while the buffer is full. Playback starts when enough film
+//! has been received, runs in real time, and stalls when all received film has been shown.
 
 mod config;
 mod download;
@@ -31,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use track::{Piece, Progress};
 
-/// The interval at which a rule that watches downloads is called during a download (hls.js,
+/// The interval at which the player asks the rule whether to abandon a download (hls.js,
 /// `setInterval(this._abandonRulesCheck, 100)`).
 const WATCH: Duration = Duration::from_millis(100);
 
@@ -66,13 +67,13 @@ impl Wanted {
     }
 }
 
-/// A request that has not been answered completely.
+/// A request whose response is not complete.
 #[derive(Clone, Copy, Debug)]
 struct PendingRequest {
     id: u64,
     wanted: Wanted,
     connection: u32,
-    /// The index of its record, if it is for a chunk.
+    /// The index of the chunk's record, if the request is for a chunk.
     record: Option<usize>,
     bytes: u64,
     received: u64,
@@ -81,7 +82,7 @@ struct PendingRequest {
     next_watch: Option<Instant>,
 }
 
-/// A player of one ladder over HTTP.
+/// A player that plays one ladder over HTTP.
 #[derive(Debug)]
 pub struct AdaptivePlayer {
     settings: Settings,
@@ -89,17 +90,17 @@ pub struct AdaptivePlayer {
     rule: Box<dyn AbrRule>,
     video: Progress,
     audio: Option<Progress>,
-    /// The index of the audio rendition that belongs to the video rendition chosen last.
+    /// The index of the audio rendition that belongs to the current video rendition.
     sound: usize,
     master: bool,
     pending: Vec<PendingRequest>,
     next_id: u64,
     /// The number of connections used so far.
     connections: u32,
-    /// Idle connections, the most recently used one last. A browser takes that one first (Chromium,
-    /// `TransportClientSocketPool::AssignIdleSocketToRequest`).
+    /// The idle connections, in the order of their last use. The last one is reused first, as in
+    /// Chromium (`TransportClientSocketPool::AssignIdleSocketToRequest`).
     free: Vec<u32>,
-    /// The connection of an abandoned download. The next request closes it.
+    /// The connection of an abandoned download. It is closed with the next request.
     left: Option<u32>,
     /// The time at which the rule is called again after
     /// [`AbrDecision::Wait`](crate::AbrDecision::Wait).
@@ -113,7 +114,7 @@ pub struct AdaptivePlayer {
 }
 
 impl AdaptivePlayer {
-    /// Returns a player whose first request is for the master playlist. The ladder must have passed
+    /// Creates a player whose first request is for the master playlist. The ladder must have passed
     /// [`Ladder::check`].
     pub fn new(config: &AdaptiveConfig, ladder: Arc<Ladder>, rule: Box<dyn AbrRule>) -> Self {
         Self {
@@ -138,8 +139,7 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Returns the next request to send, if any. Call this after every input until it returns
-    /// `None`.
+    /// Returns the next request to send. Call this after every input until it returns `None`.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
         self.advance(now);
         self.follow_video(now);
@@ -192,8 +192,8 @@ impl AdaptivePlayer {
         self.play(now);
     }
 
-    /// Receives the end of the response to request `id`. Missing bytes count as received. A
-    /// playlist may be shorter than the ladder states, a chunk may not.
+    /// Handles the end of the response to request `id`. Missing bytes count as received. A playlist
+    /// may be shorter than the ladder states, but a chunk may not.
     pub fn handle_end(&mut self, now: Instant, id: u64) {
         self.advance(now);
         if let Some(at) = self.place(id) {
@@ -202,20 +202,21 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Returns the number of bytes that the player accepts now. It is not limited: the player stops
-    /// by not sending requests.
+    /// Returns the number of bytes that the player accepts now. There is no limit, because the
+    /// player limits the data by not sending requests.
     pub fn readable(&self, _now: Instant) -> u64 {
         u64::MAX
     }
 
-    /// Handles the timer. Call this at the time of [`poll_timeout`](Self::poll_timeout).
+    /// Handles the timer. The caller calls this at the time of
+    /// [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.advance(now);
         self.watch(now);
     }
 
-    /// Returns the latest time to call [`handle_timeout`](Self::handle_timeout) and then
-    /// [`poll_request`](Self::poll_request).
+    /// Returns the time of the next timer. The caller then calls
+    /// [`handle_timeout`](Self::handle_timeout) and [`poll_request`](Self::poll_request).
     pub fn poll_timeout(&self) -> Option<Instant> {
         let shown = match self.state {
             State::Playing { since, from } => {
@@ -251,7 +252,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Returns the film that is received and not yet shown. Bytes count whole video chunks only.
+    /// Returns the film that was received and not yet shown. The bytes count whole video chunks
+    /// only.
     pub fn buffer(&self, now: Instant) -> Buffer {
         let position = self.position(now);
         let (mut end, mut bytes) = (Duration::ZERO, 0);
@@ -272,7 +274,7 @@ impl AdaptivePlayer {
         &self.ladder
     }
 
-    /// Returns the buffer of a track and the deadline, if the player reports them.
+    /// Returns the buffer of a track and the deadline for CMCD, if CMCD is enabled.
     fn client_data(&mut self, now: Instant, track: Track) -> ClientData {
         if !self.settings.cmcd {
             return ClientData::default();
@@ -282,7 +284,7 @@ impl AdaptivePlayer {
         ClientData::of_buffer(buffered, matches!(self.state, State::Playing { .. }))
     }
 
-    /// Returns the index in `pending` of a request.
+    /// Returns the index in `pending` of request `id`.
     fn place(&self, id: u64) -> Option<usize> {
         self.pending.iter().position(|pending| pending.id == id)
     }
@@ -303,8 +305,8 @@ impl AdaptivePlayer {
         self.audio.as_ref().is_none_or(|audio| audio.next >= all)
     }
 
-    /// Returns the film time up to which the film can be shown: the end of the shorter track. A
-    /// complete audio track does not limit it.
+    /// Returns the film time up to which playback can continue: the end of the track with less
+    /// film. A complete audio track does not count.
     fn available(&self) -> Duration {
         match &self.audio {
             Some(audio) if !self.audio_is_complete() => self.video.end().min(audio.end()),
@@ -318,7 +320,7 @@ impl AdaptivePlayer {
         next.map_or(Duration::from_nanos(u64::MAX), |&(at, _)| at)
     }
 
-    /// Advances playback to `now` and reports the events until then.
+    /// Advances playback to `now` and emits the events up to then.
     fn advance(&mut self, now: Instant) {
         let State::Playing { since, from } = self.state else {
             return;
@@ -358,7 +360,7 @@ impl AdaptivePlayer {
         }
         self.state = State::Playing { since: now, from };
         if kind == AdaptiveEventKind::Start {
-            // The first rendition does not count as a switch.
+            // The first rendition is not a switch.
             self.switches_shown = 1;
         }
         self.emit(now, kind, from);

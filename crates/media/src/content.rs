@@ -1,8 +1,9 @@
-//! The content model of synthetic films: the random walk behind the sizes of pictures and chunks.
+//! The content model of synthetic films: a random walk that determines the sizes of pictures and
+//! chunks.
 
 use anabranch_units::RandomStream;
 
-/// The complexity of the content as a random walk of its logarithm.
+/// The complexity of the content. Its logarithm is a random walk.
 ///
 /// The walk returns to its mean with a time constant of 8 s. A new scene begins every 10 s on
 /// average.
@@ -21,7 +22,7 @@ impl Content {
         } else {
             memory * self.level + stir * random.standard_normal()
         };
-        // The encoder's rate control (VBV) limits the size of the most complex scene.
+        // The encoder's rate control (VBV) limits the size of the most complex scenes.
         f64::clamp(self.level, -1.0, 0.72)
     }
 }

@@ -1,5 +1,4 @@
-//! HTTP/1.1 (RFC 9112) for players and file servers: sans-IO, client and server, one range per
-//! request.
+//! HTTP/1.1 (RFC 9112) for players and file servers, sans-IO. A request is for one range at most.
 //!
 //! Heads are parsed by `httparse`. Bodies are counted, not stored. Implemented: GET, HEAD, Host,
 //! Range, persistent connections, pipelined requests. Not implemented: request bodies, transfer
@@ -17,17 +16,18 @@ pub use cmcd::ClientData;
 pub use range::ByteRange;
 pub use server::{Answer, Method, RequestError, RequestHead, RequestReader};
 
-/// The longest accepted head in bytes, as nginx allows for a request (four buffers of 8 KiB).
+/// The longest accepted head in bytes. nginx accepts the same for a request (four buffers of 8
+/// KiB).
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// The largest number of header fields in a head.
+/// The largest accepted number of header fields in a head.
 pub const HEADER_FIELDS_MAX: usize = 64;
-/// The characters that a path may hold unencoded, besides letters and digits: unreserved,
-/// sub-delims, `:`, `@`, and the slash between segments (RFC 3986 section 3.3).
+/// The characters that a path may contain unencoded, besides letters and digits (RFC 3986 section
+/// 3.3): unreserved characters, sub-delims, `:`, `@`, and the slash between segments.
 const PATH_SIGNS: &[u8] = b"-._~!$&'()*+,;=:@/";
 
-/// Returns a path as it appears in a request line.
+/// Returns a path in the form of a request line.
 ///
-/// Every byte that a path may not hold is percent-encoded, including `%`, `?` and `#` (RFC 3986
+/// Every byte that a path may not contain is percent-encoded, including `%`, `?` and `#` (RFC 3986
 /// sections 2.1 and 3.3). A path that is already encoded is encoded a second time.
 ///
 /// ```
@@ -45,8 +45,8 @@ pub fn encoded_path(path: &str) -> String {
     encoded
 }
 
-/// Returns the length of the head in `buffer`, including its empty line. The search starts at
-/// `from`.
+/// Returns the length of the head in `buffer`, including the empty line at its end. The search
+/// starts at `from`.
 fn head_end(buffer: &[u8], from: usize) -> Option<usize> {
     let start = from.saturating_sub(3).min(buffer.len());
     buffer[start..].windows(4).position(|four| four == b"\r\n\r\n").map(|at| start + at + 4)

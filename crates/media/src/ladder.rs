@@ -1,8 +1,8 @@
-//! A film at several rates, cut into chunks, from which an adaptive player chooses.
+//! A film at several rates, cut into chunks. An adaptive player chooses a rate for each chunk.
 //!
-//! A [`Ladder`] holds the content of a master playlist (.m3u8, RFC 8216) and of its media
-//! playlists, with every address and size resolved. It is built from real playlists, or is one of
-//! the named ladders of [`SyntheticLadder`].
+//! A [`Ladder`] contains the master playlist (.m3u8, RFC 8216) and its media playlists, with all
+//! paths and sizes resolved. It is built from real playlists, or is one of the ladders of
+//! [`SyntheticLadder`].
 
 mod playlist;
 mod synthetic;
@@ -14,30 +14,31 @@ use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A whole file on the server.
+/// A file on the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
-    /// Its path on the server, without a leading slash, percent-encoded as in a URI.
+    /// The path on the server, without a leading slash, percent-encoded as in a URI.
     pub path: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
-/// A part of a rendition that is fetched with one request.
+/// A part of a rendition that one request fetches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chunk {
-    /// The path of its file.
+    /// The path of the file that contains the chunk.
     pub path: String,
-    /// Its offset in the file in bytes (`EXT-X-BYTERANGE`); `None` if it is the whole file.
+    /// The offset in the file in bytes (`EXT-X-BYTERANGE`). `None` if the chunk is the whole file.
     #[serde(default)]
     pub offset: Option<u64>,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its playing time in nanoseconds.
+    /// The playing time in nanoseconds.
     pub duration_ns: u64,
-    /// Whether the server lacks the chunk (`EXT-X-GAP`). It is never requested, and its size is zero.
+    /// Whether the server does not have the chunk (`EXT-X-GAP`). Such a chunk is never requested,
+    /// and has size zero.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gap: bool,
 }
@@ -50,50 +51,50 @@ impl Chunk {
         self.offset.map(range)
     }
 
-    /// Returns its playing time.
+    /// Returns the playing time.
     pub const fn duration(&self) -> Duration {
         Duration::from_nanos(self.duration_ns)
     }
 }
 
-/// The film at one rate.
+/// The film at one rate, or separate audio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rendition {
     /// The rendition's name.
     pub name: String,
-    /// The declared peak rate in bits per second, audio included (`BANDWIDTH`).
+    /// The declared peak rate in bits per second, including audio (`BANDWIDTH`).
     pub bandwidth_bps: u64,
     /// The declared mean rate in bits per second (`AVERAGE-BANDWIDTH`), if any.
     #[serde(default)]
     pub average_bps: Option<u64>,
-    /// Width of the picture in pixels; zero for audio, or if not declared.
+    /// Width of the picture in pixels. Zero for audio, or if not declared.
     #[serde(default)]
     pub width: u32,
-    /// Height of the picture in pixels; zero for audio, or if not declared.
+    /// Height of the picture in pixels. Zero for audio, or if not declared.
     #[serde(default)]
     pub height: u32,
-    /// Pictures per second (`FRAME-RATE`), if declared.
+    /// Pictures per second, if declared (`FRAME-RATE`).
     #[serde(default)]
     pub frame_rate: Option<f64>,
-    /// The declared codecs (`CODECS`); empty if not declared.
+    /// The declared codecs (`CODECS`). Empty if not declared.
     #[serde(default)]
     pub codecs: String,
-    /// Its media playlist.
+    /// The media playlist.
     pub playlist: Resource,
-    /// The initialization section that a decoder needs before the first chunk (`EXT-X-MAP`). Its
+    /// The initialization section (`EXT-X-MAP`). A decoder needs it before the first chunk. Its
     /// duration is zero.
     #[serde(default)]
     pub init: Option<Chunk>,
-    /// The initialization sections that replace `init` (later `EXT-X-MAP` tags), in order. Each
-    /// comes with the index of the first chunk that needs it.
+    /// Initialization sections that replace `init` (later `EXT-X-MAP` tags), in order. Each has the
+    /// index of the first chunk that needs it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub later_inits: Vec<(usize, Chunk)>,
-    /// The index in [`Ladder::sounds`] of the audio that is played with this rendition, from the
-    /// group that `AUDIO` names.
+    /// The audio for this rendition, as an index into [`Ladder::sounds`]. It is from the group that
+    /// `AUDIO` names.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sound: usize,
-    /// Its chunks in order.
+    /// The chunks in order.
     pub chunks: Vec<Chunk>,
 }
 
@@ -103,13 +104,12 @@ impl Rendition {
         self.average_bps.unwrap_or(self.bandwidth_bps) as f64
     }
 
-    /// Returns its playing time.
+    /// Returns the playing time of the rendition.
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.chunks.iter().map(|chunk| chunk.duration_ns).sum())
     }
 
-    /// Returns the initialization section that a decoder needs before a chunk, and its index among
-    /// those of this rendition.
+    /// Returns the initialization section that a chunk needs, and its index within this rendition.
     pub fn init_of(&self, chunk: usize) -> Option<(usize, &Chunk)> {
         let later = self.later_inits.iter().rposition(|(first, _)| *first <= chunk);
         match later {
@@ -124,10 +124,10 @@ impl Rendition {
         Duration::from_nanos(self.chunks[..until].iter().map(|chunk| chunk.duration_ns).sum())
     }
 
-    /// Returns the index of the chunk that is played at a time, or the number of chunks after the
-    /// end.
+    /// Returns the index of the chunk that is played at `time`. After the end, returns the number
+    /// of chunks.
     ///
-    /// A chunk that ends within `TOLERANCE` after `time` counts as over.
+    /// A chunk that ends within `TOLERANCE` after `time` counts as finished.
     pub fn chunk_at(&self, time: Duration) -> usize {
         let mut end = Duration::ZERO;
         let is_over = |chunk: &&Chunk| {
@@ -137,8 +137,7 @@ impl Rendition {
         self.chunks.iter().take_while(is_over).count()
     }
 
-    /// Returns every file of the rendition, with the last byte that a chunk needs from it
-    /// (exclusive).
+    /// Returns every file of the rendition, and the end of the last chunk in that file.
     fn files(&self) -> impl Iterator<Item = (&str, u64)> {
         let playlist = (self.playlist.path.as_str(), self.playlist.bytes);
         let later = self.later_inits.iter().map(|(_, init)| init);
@@ -168,12 +167,11 @@ pub struct Ladder {
     pub more_audio: Vec<Rendition>,
 }
 
-/// The reason why a ladder cannot be played.
+/// The reason why a player cannot play a ladder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LadderError {
-    /// A chunk without bytes or without duration, or with a size, offset or duration above the
-    /// limit.
+    /// A chunk has no bytes or no duration, or its size, offset or duration exceeds the limit.
     #[error("chunk {index} of {rendition} is empty or too large")]
     Chunk {
         /// The rendition.
@@ -181,7 +179,7 @@ pub enum LadderError {
         /// The chunk, from 0.
         index: usize,
     },
-    /// Renditions with different numbers of chunks: a player cannot switch between them.
+    /// Renditions have different numbers of chunks, so a player cannot switch between them.
     #[error("{rendition} has {chunks} chunks, {first} has {expected}")]
     Chunks {
         /// The rendition.
@@ -193,25 +191,25 @@ pub enum LadderError {
         /// The lowest rendition's number of chunks.
         expected: usize,
     },
-    /// A chunk that is a gap in every rendition.
+    /// The chunk at this index is a gap in every rendition.
     #[error("chunk {0} is a gap in every rendition")]
     Gap(usize),
-    /// A rendition that refers to an audio rendition that the ladder does not have.
+    /// A rendition refers to an audio rendition that does not exist.
     #[error("{0} needs an audio rendition that the ladder does not have")]
     Sound(String),
-    /// No rendition, or a rendition without chunks.
+    /// There is no rendition, or a rendition has no chunks.
     #[error("{0} has nothing to play")]
     Empty(String),
-    /// A rendition whose peak rate is zero, or not above that of the rendition below it.
+    /// The peak rate of a rendition is zero, or not above that of the rendition below it.
     #[error("{0} does not declare more than the rendition below it")]
     Order(String),
 }
 
-/// The upper limit of a chunk's size and offset in bytes (1 TiB), and of its duration in units of
-/// 10 µs (127 days). Sums stay within 64 bits.
+/// The limit of a chunk's size and offset in bytes (1 TiB), and of its duration in units of 10 µs
+/// (127 days). With it, sums fit 64 bits.
 const CHUNK_MAX: u64 = 1 << 40;
 
-/// The time that may be left of a chunk that counts as over (hls.js, `maxFragLookUpTolerance`).
+/// A chunk with at most this time left counts as finished (hls.js, `maxFragLookUpTolerance`).
 const TOLERANCE: Duration = Duration::from_millis(250);
 
 const fn is_zero(number: &usize) -> bool {
@@ -223,7 +221,7 @@ impl Ladder {
     ///
     /// # Errors
     ///
-    /// Returns the first fault that is found.
+    /// Returns the first error that is found.
     pub fn check(&self) -> Result<(), LadderError> {
         let Some(first) = self.renditions.first() else {
             return Err(LadderError::Empty(self.name.clone()));
@@ -276,8 +274,7 @@ impl Ladder {
         (0..self.chunks()).find(is_gap).map_or(Ok(()), |index| Err(LadderError::Gap(index)))
     }
 
-    /// Returns the audio renditions that are fetched separately: `audio`, then those of other
-    /// groups.
+    /// Returns the separate audio renditions: first `audio`, then those of other groups.
     pub fn sounds(&self) -> impl Iterator<Item = &Rendition> {
         self.audio.iter().chain(&self.more_audio)
     }
@@ -290,15 +287,16 @@ impl Ladder {
         }
     }
 
-    /// Returns the rendition to fetch if `wanted` has a gap at a chunk. This is the nearest lower one that has the
-    /// chunk, or else the highest, as in hls.js (`ErrorController.getLevelSwitchAction`).
+    /// Returns the rendition to fetch if `wanted` has a gap at a chunk. This is the nearest lower
+    /// rendition that has the chunk. If there is none, it is the highest rendition that has it
+    /// (`ErrorController.getLevelSwitchAction` of hls.js).
     pub fn without_gap(&self, wanted: usize, chunk: usize) -> usize {
         let has = |number: &usize| !self.renditions[*number].chunks[chunk].gap;
         let mut order = (0..=wanted).rev().chain((wanted..self.renditions.len()).rev());
         order.find(has).unwrap_or(wanted)
     }
 
-    /// Returns the film's playing time, which is that of its lowest rendition.
+    /// Returns the film's playing time, which is that of the lowest rendition.
     pub fn duration(&self) -> Duration {
         self.renditions.first().map_or(Duration::ZERO, Rendition::duration)
     }
@@ -308,7 +306,7 @@ impl Ladder {
         self.renditions.first().map_or(0, |rendition| rendition.chunks.len())
     }
 
-    /// Returns the files that a server of this ladder has: each path with its size in bytes.
+    /// Returns the files of a server for this ladder, with the size of each in bytes.
     pub fn files(&self) -> BTreeMap<String, u64> {
         let mut files = BTreeMap::from([(self.master.path.clone(), self.master.bytes)]);
         for (path, bytes) in self.renditions.iter().chain(self.sounds()).flat_map(Rendition::files)
@@ -418,7 +416,7 @@ mod tests {
     #[test]
     fn a_chunk_is_found_by_its_time() {
         let one = rendition("a", 1, 3);
-        // A chunk of which less than a quarter of a second is left counts as over.
+        // A chunk with less than a quarter of a second left counts as finished.
         let found = [0, 700, 750, 1_000, 1_749, 1_750, 2_999, 9_000];
         let found = found.map(|ms| one.chunk_at(Duration::from_millis(ms)));
         assert_eq!(found, [0, 0, 1, 1, 1, 2, 3, 3]);

@@ -1,16 +1,17 @@
-//! Films, players and HTTP, sans-IO: bytes and time go in, playback events come out.
+//! Films, players and HTTP, sans-IO: bytes and time are the input, and playback events are the
+//! output.
 //!
-//! - A [`Timeline`] is a film as packets in file order. It knows the pictures and the references
+//! - A [`Timeline`] is a film as packets in file order, with its pictures and the references
 //!   between them. It is built from a probed file ([`RecordedFilm`]) or generated
 //!   ([`SyntheticFilm`]).
 //! - A [`ProgressivePlayer`] plays a timeline as VLC 3 plays a file over HTTP.
 //! - A [`Ladder`] is a film at several rates, cut into chunks, as HLS playlists describe it. It is
 //!   built from real playlists or generated ([`SyntheticLadder`]).
-//! - An [`AdaptivePlayer`] plays a ladder chunk by chunk; an [`AbrRule`] chooses the rates.
+//! - An [`AdaptivePlayer`] plays a ladder chunk by chunk, and an [`AbrRule`] chooses the rates.
 //! - [`http`] implements the client and the server side of HTTP/1.1.
 //!
-//! The crate does not depend on TCP, reads no clock and opens no socket. `handle_*` methods take
-//! input from the world, and `poll_*` methods return output to it.
+//! The crate does not depend on TCP, reads no clock and opens no socket. `handle_*` methods process
+//! input, and `poll_*` methods return output.
 
 mod abr;
 mod adaptive;

@@ -7,19 +7,20 @@
 //!                              +- clock --+
 //! ```
 //!
-//! The demuxer reads from the ring in steps and reports the stream's clock after each step.
+//! The demuxer reads from the ring in steps. After each step, it reports the value of the stream's
+//! clock.
 //!
-//! - While the player *buffers*, the demuxer reads without pause. Buffering ends when the film
-//!   between the first and the last report exceeds the network delay (1 s).
-//! - While it *plays*, the clock runs. The demuxer stays ahead of it by the delay plus up to 100
-//!   ms.
-//! - If a report is late by more than the delay, the buffer has underflowed. The player discards
-//!   everything that is not on the screen, and increases the delay by the median of the last three
-//!   latenesses. Then it buffers again.
+//! - While the player *buffers*, the demuxer reads without pause. Buffering ends when the reports
+//!   cover more film than the network delay (1 s).
+//! - While the player *plays*, the clock runs. The demuxer stays ahead of the clock by the network
+//!   delay plus up to 100 ms.
+//! - If a report is late by more than the network delay, the buffer has underflowed. The player
+//!   discards everything that is not on the screen. It increases the delay by the median of the
+//!   last three lateness values, and buffers again.
 //!
-//! [`handle_bytes`](ProgressivePlayer::handle_bytes) and one timer, for the demuxer's next step,
-//! drive all of this. The fate of a picture is decided when it leaves the decoder and needs no
-//! timer.
+//! The player is driven by [`handle_bytes`](ProgressivePlayer::handle_bytes) and by one timer for
+//! the next step of the demuxer. The fate of a picture is decided when it leaves the decoder, which
+//! needs no timer.
 
 mod clock;
 mod config;
@@ -51,17 +52,18 @@ pub struct PlaybackEvent {
     pub kind: PlaybackEventKind,
     /// The film time on the screen.
     pub pts: MediaTime,
-    /// The network delay from this time on.
+    /// The network delay after the event.
     pub delay: Duration,
 }
 
 /// The type of a playback event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaybackEventKind {
-    /// Buffering reached the network delay, which VLC shows as 100 %. Playback starts or resumes
-    /// once *more* than the delay has been read. If both are equal, that is one clock report later.
+    /// The buffer contains as much film as the network delay, which VLC shows as 100 %. Playback
+    /// starts or resumes when it contains *more*. If both are equal, that is one clock report
+    /// later.
     Full,
-    /// Playback started: buffering was complete for the first time.
+    /// Playback started, because the buffer was filled for the first time.
     Start,
     /// Playback stopped because data arrived too late.
     Underflow,
@@ -84,12 +86,12 @@ impl PlaybackEventKind {
     }
 }
 
-/// The media that a player has received and not yet shown.
+/// The media that was received and not yet shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
-    /// Film between the picture on the screen and the last packet received.
+    /// The film time between the picture on the screen and the last received packet.
     pub media: Duration,
-    /// Bytes in the prefetch ring, without those that the demuxer has read.
+    /// The bytes in the prefetch ring that the demuxer has not read.
     pub bytes: u64,
 }
 
@@ -100,7 +102,7 @@ enum State {
     Ended,
 }
 
-/// A player of one file over HTTP.
+/// A player that plays one file over HTTP.
 #[derive(Clone, Debug)]
 pub struct ProgressivePlayer {
     config: PlayerConfig,
@@ -111,25 +113,25 @@ pub struct ProgressivePlayer {
     output: Output,
     state: State,
     started: bool,
-    /// Whether buffering has reached the network delay.
+    /// Whether the buffer contains as much film as the network delay.
     full: bool,
-    /// The current step of the demuxer; `None` when the file has been read.
+    /// The current step of the demuxer. `None` when the whole file has been read.
     step: Option<Step>,
     /// The index of the next packet to leave the demuxer.
     next_packet: usize,
-    /// The file position that must be received before the player can continue.
+    /// The player can continue when the file is received up to this position.
     needed: u64,
-    /// The time at which the current step may begin.
+    /// The earliest time of the current step.
     wake: Option<Instant>,
-    /// The end of the last picture's display time, once the file has been read.
+    /// The end of the display time of the last picture. Set when the whole file has been read.
     end_at: Option<Instant>,
-    /// The film time on the screen while no clock runs.
+    /// The film time on the screen while the clock does not run.
     frozen: MediaTime,
     events: VecDeque<PlaybackEvent>,
 }
 
 impl ProgressivePlayer {
-    /// Returns a player that has not yet opened the film.
+    /// Creates a player that has not opened the film.
     pub fn new(config: PlayerConfig, film: Arc<Timeline>) -> Self {
         let mut demux = Demux::new(&config, &film);
         let step = demux.next_step(&film);
@@ -153,7 +155,7 @@ impl ProgressivePlayer {
         }
     }
 
-    /// Returns the next request to send, if any. Call this after every input.
+    /// Returns the next request to send. Call this after every input until it returns `None`.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
         let mut request = self.intake.poll_request(&self.film)?;
         if self.config.cmcd {
@@ -163,28 +165,29 @@ impl ProgressivePlayer {
         Some(request)
     }
 
-    /// Receives the next `n` bytes of the response body to request `id`. Bytes of a request that a
-    /// later one has replaced are ignored.
+    /// Receives the next `n` bytes of the response body to request `id`. If a later request has
+    /// replaced it, the bytes are ignored.
     pub fn handle_bytes(&mut self, now: Instant, id: u64, n: u64) {
         if self.intake.handle_bytes(now, id, n) && self.intake.received() >= self.needed {
             self.run(now);
         }
     }
 
-    /// Receives the end of the response to request `id`. This matters only for a response without a
-    /// body (status 416).
+    /// Handles the end of the response to request `id`. This is needed only for a response without
+    /// a body (status 416).
     pub fn handle_end(&mut self, _now: Instant, id: u64) {
         self.intake.handle_end(id);
     }
 
-    /// Returns the number of bytes that the player accepts now. At zero the caller must stop
-    /// reading the connection, and TCP flow control stops the server. Call this again after
+    /// Returns the number of bytes that the player accepts now. If it is zero, the caller must stop
+    /// reading the connection, so that TCP flow control stops the server. Call this again after
     /// [`handle_timeout`](Self::handle_timeout).
     pub fn readable(&self, _now: Instant) -> u64 {
         self.intake.room(self.consumed())
     }
 
-    /// Handles the timer. Call this at the time of [`poll_timeout`](Self::poll_timeout).
+    /// Handles the timer. The caller calls this at the time of
+    /// [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
         let is_film = self.intake.advance(now);
         if is_film || self.poll_timeout().is_some_and(|timeout| timeout <= now) {
@@ -192,8 +195,8 @@ impl ProgressivePlayer {
         }
     }
 
-    /// Returns the time of the next timer. There is at most one per clock report of the film, which
-    /// are four (MP4) or ten (MPEG-TS) per second.
+    /// Returns the time of the next timer. There are at most as many timers as clock reports: four
+    /// (MP4) or ten (MPEG-TS) per second of film.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.state == State::Ended {
             return None;
@@ -211,7 +214,7 @@ impl ProgressivePlayer {
         self.state == State::Ended
     }
 
-    /// Returns the media that has been received and not yet shown.
+    /// Returns the media that was received and not yet shown.
     pub fn buffer(&self, now: Instant) -> Buffer {
         let last = self.demux.last_whole(self.intake.received());
         Buffer {
@@ -228,8 +231,8 @@ impl ProgressivePlayer {
         position.min(last).max(self.frozen)
     }
 
-    /// Returns every picture of the film in display order, with its fate so far. A picture counts
-    /// as displayed as soon as its display is scheduled.
+    /// Returns all pictures of the film in display order, with their fates so far. A picture counts
+    /// as displayed when its display time is set.
     pub fn frames(&self) -> &[FrameRecord] {
         self.output.frames()
     }
@@ -239,13 +242,13 @@ impl ProgressivePlayer {
         self.clock.delay()
     }
 
-    /// Returns the file position up to which the demuxer has read. A demuxer that waits for bytes
-    /// reads each one as it arrives.
+    /// Returns the file position up to which the demuxer has read. While it waits for bytes, it
+    /// reads each byte on arrival.
     fn consumed(&self) -> u64 {
         if self.wake.is_none() && self.step.is_some() {
             self.intake.received()
         } else {
-            // The current step has not begun: the demuxer is at the end of the previous one.
+            // The current step has not begun, so the demuxer is at the end of the previous step.
             self.step_begin()
         }
     }
@@ -280,7 +283,7 @@ impl ProgressivePlayer {
         }
     }
 
-    /// Passes the received packets of the step to their decoders. Returns true if the step is
+    /// Passes the received packets of the step to their decoders. Returns whether the step is
     /// complete.
     fn read_step(&mut self, now: Instant, step: Step) -> bool {
         let received = self.intake.received();
@@ -299,7 +302,7 @@ impl ProgressivePlayer {
         received >= step.bytes_end
     }
 
-    /// Processes the demuxer's report of the stream's clock (`es_out.c`, `ES_OUT_SET_PCR`).
+    /// Processes a clock report of the demuxer (`es_out.c`, `ES_OUT_SET_PCR`).
     fn report_clock(&mut self, now: Instant, stream: MediaTime) {
         let was_tied = self.clock.is_tied();
         let late = self.clock.update(now, stream);
@@ -330,11 +333,11 @@ impl ProgressivePlayer {
         self.emit(now, if again { PlaybackEventKind::Resume } else { PlaybackEventKind::Start });
     }
 
-    /// Handles a clock report that came too late.
+    /// Handles a clock report that is late by more than the network delay.
     ///
-    /// The delay does not grow beyond the cap. In that case VLC only resets the clock ("jitter
-    /// ignored"), without a flush. It resumes at the next report, one network delay later. The
-    /// viewer sees this as an underflow too, so it is reported as one.
+    /// The network delay does not grow beyond its limit. VLC then only resets the clock ("jitter
+    /// ignored") and does not flush. Playback resumes at the next report, one network delay later.
+    /// To the viewer this is an underflow too, so it is reported as one.
     fn underflow(&mut self, now: Instant) {
         self.frozen = self.position(now);
         let delay = self.clock.wanted_delay();
@@ -348,7 +351,7 @@ impl ProgressivePlayer {
         self.emit(now, PlaybackEventKind::Underflow);
     }
 
-    /// Plays the remaining pictures after the file has been read.
+    /// Plays the remaining pictures when the whole file has been read.
     fn finish(&mut self, now: Instant) {
         if self.end_at.is_none() {
             self.output.end(now, &self.clock);

@@ -1,20 +1,20 @@
-//! A probed file as columns, and its conversion to a valid [`Timeline`].
+//! A film as recorded by a probe, in columns, and its conversion to a [`Timeline`].
 
 use crate::timeline::{Container, Facts, MediaTime, Packet, PacketKind, Stream, Timeline};
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// A film as a probe recorded it: one column per property, rows in the probe's order.
+/// A film as recorded by a probe. The packets are columns, with rows in the probe's order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedFilm {
-    /// The film's name. A player requests it percent-encoded.
+    /// The name of the film. A player requests it percent-encoded.
     pub name: String,
     /// The file format.
     pub container: Container,
     /// The size of the file in bytes.
     pub size_bytes: i64,
-    /// The film's playing time in nanoseconds.
+    /// The playing time in nanoseconds.
     pub duration_ns: i64,
     /// Pictures per second.
     pub frame_rate: f64,
@@ -32,9 +32,9 @@ pub struct RecordedFilm {
 pub struct RecordedPackets {
     /// The stream of each packet.
     pub stream: Vec<Stream>,
-    /// The offset of each packet in the file. It is null if the packet shares a transport unit with
-    /// the previous packet of its stream. For example, an MPEG-TS packs several AAC packets into
-    /// one PES packet.
+    /// The offset of each packet in the file. Absent if the packet shares a transport unit with the
+    /// previous packet of its stream. For example, an MPEG-TS packs several AAC packets into one
+    /// PES packet.
     pub position: Vec<Option<i64>>,
     /// The size of each packet in bytes.
     pub size: Vec<i64>,
@@ -48,18 +48,18 @@ pub struct RecordedPackets {
     pub reference: Vec<bool>,
 }
 
-/// The reason why a recorded film is invalid.
+/// The reason why a recorded film is not valid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordedFilmError {
     /// A packet ends after the end of the file.
     #[error("packet {packet} ends at byte {end}, but the file has {size_bytes} bytes")]
     BeyondFile {
-        /// The packet's row.
+        /// The row of the packet.
         packet: usize,
-        /// The position at which it ends.
+        /// The end of the packet.
         end: u64,
-        /// The file's size.
+        /// The size of the file.
         size_bytes: u64,
     },
     /// The duration is not positive, or longer than 11.5 days.
@@ -71,21 +71,21 @@ pub enum RecordedFilmError {
     /// A video packet is marked as audio, or an audio packet as a picture.
     #[error("packet {packet} is in the {stream:?} stream, but of kind {kind:?}")]
     KindOfOtherTrack {
-        /// The packet's row.
+        /// The row of the packet.
         packet: usize,
-        /// Its stream.
+        /// The stream of the packet.
         stream: Stream,
-        /// Its kind.
+        /// The coding type of the packet.
         kind: PacketKind,
     },
-    /// Two columns differ in length.
+    /// Two columns have different lengths.
     #[error("column {column} has {found} rows, but column stream has {expected}")]
     LengthsDiffer {
-        /// The column.
+        /// The name of the column.
         column: &'static str,
-        /// Rows of column `stream`.
+        /// The number of rows of column `stream`.
         expected: usize,
-        /// Rows of this one.
+        /// The number of rows of this column.
         found: usize,
     },
     /// No packet is a picture.
@@ -94,26 +94,26 @@ pub enum RecordedFilmError {
     /// A position is negative, or is missing for the first packet of a stream.
     #[error("packet {packet} has no position in the file")]
     Position {
-        /// The packet's row.
+        /// The row of the packet.
         packet: usize,
     },
     /// A packet's size is negative or does not fit 32 bits.
     #[error("packet {packet} cannot have {size} bytes")]
     Size {
-        /// The packet's row.
+        /// The row of the packet.
         packet: usize,
-        /// Its size.
+        /// The size of the packet.
         size: i64,
     },
     /// The file's size is not positive.
     #[error("a file cannot have {0} bytes")]
     SizeOfFile(i64),
-    /// A packet's time stamp is more than 11.5 days from the start of the film.
+    /// A time stamp of a packet is more than 11.5 days from the start of the film.
     #[error("packet {packet} has the time stamp {time_ns} ns, too far from the film's start")]
     Time {
-        /// The packet's row.
+        /// The row of the packet.
         packet: usize,
-        /// The rejected time stamp.
+        /// The time stamp.
         time_ns: i64,
     },
     /// The number of packets does not fit 32 bits.
@@ -121,7 +121,8 @@ pub enum RecordedFilmError {
     TooManyPackets(usize),
 }
 
-/// The largest time stamp in nanoseconds: 11.5 days, longer than any film and far from overflow.
+/// The largest time stamp in nanoseconds, 11.5 days. It is longer than any film, and sums do not
+/// overflow.
 const TIME_NS_MAX: i64 = 1_000_000_000_000_000;
 
 impl TryFrom<&RecordedFilm> for Timeline {
@@ -192,8 +193,8 @@ fn read_packets(
         let position = known.ok_or(RecordedFilmError::Position { packet: row })?;
         *last = Some(position);
         let packet = Packet { position, ..read_packet(columns, row)? };
-        // A packet without a recorded position shares that of an earlier packet. Its end is
-        // unknown.
+        // A packet without a recorded position has the position of an earlier packet. Its end is
+        // not known.
         let placed = columns.position[row].is_some();
         let end = position.saturating_add(u64::from(packet.size));
         if (placed && end > size_bytes) || position >= size_bytes {
@@ -204,7 +205,7 @@ fn read_packets(
     Ok(packets)
 }
 
-/// Returns the packet of a row, without its position.
+/// Reads the packet in a row, without its position.
 fn read_packet(columns: &RecordedPackets, row: usize) -> Result<Packet, RecordedFilmError> {
     let (stream, kind) = (columns.stream[row], columns.kind[row]);
     if (kind == PacketKind::Audio) != (stream == Stream::Audio) {

@@ -1,46 +1,46 @@
-//! Generated films: a picture pattern like that of x264, at a given rate and length.
+//! Generated films: a picture pattern like that of x264, at a given rate and duration.
 //!
-//! The defaults are those of the film in the MPTCP streaming papers: 409 MB, 10 min 24 s, therefore
-//! 5.24 Mb/s. Pictures form closed groups of 250 (x264's `keyint`) of the pattern `I B B P B B P
-//! ..`. Mean sizes of I, P and B pictures are about 9 : 3 : 1. The content varies slowly, so that
-//! the busiest second has two to three times the mean rate. The content depends on the film's name
-//! only, not on the seed of a run: it is the same film in every run.
+//! The defaults are those of the film in the MPTCP streaming papers: 409 MB and 10 min 24 s, that
+//! is, 5.24 Mb/s. Pictures form closed groups of 250 (x264's `keyint`) with the pattern `I B B P B
+//! B P ..`. The mean sizes of I, P and B pictures have the ratio of about 9 : 3 : 1. The content
+//! varies slowly: the most complex second has two to three times the mean rate. The content depends
+//! on the name of the film and not on the seed of a run, so the film is the same in every run.
 
 use crate::content::Content;
 use crate::timeline::{Container, Facts, MediaTime, Packet, PacketKind, Stream, Timeline};
 use anabranch_units::{Duration, RandomStream, Seed};
 use serde::{Deserialize, Serialize};
 
-/// The choice of a generated film; absent values are those of the papers' film.
+/// The parameters of a generated film. An absent parameter has the value of the papers' film.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyntheticFilm {
-    /// The film's name, which selects the content. `papers-film` has exactly 409,000,000 bytes
-    /// unless rate or duration are given.
+    /// The name of the film, which determines the content. `papers-film` has exactly 409,000,000
+    /// bytes unless a rate or a duration is given.
     pub name: String,
-    /// Mean rate of the whole file in bits per second.
+    /// The mean rate of the whole file in bits per second.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// Its playing time in nanoseconds.
+    /// The playing time in nanoseconds.
     #[serde(default)]
     pub duration_ns: Option<u64>,
-    /// Pictures per second; 30 if absent.
+    /// Pictures per second. 30 if absent.
     #[serde(default)]
     pub frame_rate: Option<f64>,
-    /// Pictures from one I picture to the next; 250 if absent.
+    /// The number of pictures from one I picture to the next. 250 if absent.
     #[serde(default)]
     pub group_pictures: Option<u32>,
-    /// B pictures between two reference pictures; 2 if absent.
+    /// The number of B pictures between two reference pictures. 2 if absent.
     #[serde(default)]
     pub b_pictures: Option<u32>,
-    /// Rate of the audio in bits per second, zero for a silent film; 128,000 if absent.
+    /// The rate of the audio in bits per second. Zero for a film without audio; 128,000 if absent.
     #[serde(default)]
     pub audio_bps: Option<u64>,
-    /// The interleaving period in nanoseconds: the file holds this much video, then as much audio.
-    /// One second if absent.
+    /// The interleaving period in nanoseconds. The file contains this much video, then as much
+    /// audio, and so on. One second if absent.
     #[serde(default)]
     pub chunk_ns: Option<u64>,
-    /// The file format; MP4 if absent.
+    /// The file format. MP4 if absent.
     #[serde(default)]
     pub container: Option<Container>,
 }
@@ -49,7 +49,7 @@ pub struct SyntheticFilm {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntheticFilmError {
-    /// The duration holds no picture, or more than a hundred million pictures.
+    /// The film would have no picture, or more than a hundred million pictures.
     #[error("a film of {duration_ns} ns cannot be cut into pictures at {frame_rate} per second")]
     Duration {
         /// The requested duration.
@@ -60,10 +60,10 @@ pub enum SyntheticFilmError {
     /// The frame rate is not a positive number up to 1,000.
     #[error("a film cannot have {0} pictures per second")]
     FrameRate(f64),
-    /// A length of zero for a group of pictures or for the interleaving period.
+    /// The length of a group of pictures or of the interleaving period is zero.
     #[error("{0} must be positive")]
     Zero(&'static str),
-    /// The rate is too low for the pictures and the audio, or a picture's size does not fit 32
+    /// The rate is too low for the pictures and the audio, or the size of a picture does not fit 32
     /// bits.
     #[error("{size_bytes} bytes cannot hold {pictures} pictures and {audio_bytes} bytes of audio")]
     Rate {
@@ -80,21 +80,22 @@ pub enum SyntheticFilmError {
 const PAPERS_BYTES: u64 = 409_000_000;
 /// The length of the papers' film: 10 min 24 s.
 const PAPERS_DURATION_NS: u64 = 624_000_000_000;
-/// Samples in an AAC packet.
+/// The number of samples in an AAC packet.
 const AUDIO_SAMPLES: u64 = 1_024;
-/// The sampling rate of the audio.
+/// The sampling rate of the audio, Hz.
 const AUDIO_HZ: u64 = 48_000;
-/// Relative sizes of I, P and B pictures of the same content.
+/// The relative sizes of I, P and B pictures with the same content.
 const WEIGHT_I: f64 = 9.0;
 const WEIGHT_P: f64 = 3.0;
 const WEIGHT_B: f64 = 1.0;
-/// Bytes per packet in an MP4's index, as in the recorded film of the ground truth (79,228 for
-/// 6,920 packets).
+/// The number of bytes per packet in an MP4's index, measured with a recorded film of the ground
+/// truth (79,228 bytes for 6,920 packets).
 const INDEX_BYTES_PER_PACKET: u64 = 12;
 const NANOS: u64 = 1_000_000_000;
 
 impl SyntheticFilm {
-    /// Returns the film of this name with all other values as in the papers' film.
+    /// Returns the parameters of a film with this name. All other values are those of the papers'
+    /// film.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -116,7 +117,7 @@ impl Timeline {
     ///
     /// # Panics
     ///
-    /// Never: the defaults make a valid film, and a test checks this.
+    /// Never, because the defaults make a valid film. A test checks this.
     pub fn papers_film() -> Self {
         Self::try_from(&SyntheticFilm::named("papers-film")).expect("the defaults make a film")
     }
@@ -145,7 +146,7 @@ impl TryFrom<&SyntheticFilm> for Timeline {
     }
 }
 
-/// A film with its defaults filled in.
+/// A film with all parameters set.
 struct Plan {
     container: Container,
     size_bytes: u64,
@@ -170,7 +171,7 @@ impl Plan {
         if !(1..=100_000_000).contains(&pictures) {
             return Err(SyntheticFilmError::Duration { duration_ns, frame_rate });
         }
-        // bits/s x ns / 8e9 is bytes. The product needs 128 bits.
+        // bits/s x ns / 8e9 are bytes. The product needs 128 bits.
         let scaled = |bytes: u64, by: u64, over: u64| {
             (u128::from(bytes) * u128::from(by) / u128::from(over)) as u64
         };
@@ -202,7 +203,7 @@ impl Plan {
     fn header_bytes(&self) -> u64 {
         match self.container {
             Container::Mp4 => 48 + INDEX_BYTES_PER_PACKET * (self.pictures + self.audio_packets),
-            // Two tables (PAT, PMT) and the service description, each in one transport packet.
+            // Two tables (PAT, PMT) and the service description need one transport packet each.
             _ => 3 * 188,
         }
     }
@@ -211,7 +212,8 @@ impl Plan {
         MediaTime::from_nanos((index as f64 * 1e9 / self.frame_rate).round() as i64)
     }
 
-    /// Returns the coding type of a picture by display rank. A closed group ends with a reference.
+    /// Returns the coding type of a picture by its display rank. The last picture of a closed group
+    /// is a reference.
     fn kind(&self, display: u64) -> PacketKind {
         let in_group = display % self.group;
         let last = in_group + 1 == self.group || display + 1 == self.pictures;
@@ -222,7 +224,7 @@ impl Plan {
         }
     }
 
-    /// Returns display ranks in decoding order: each reference precedes the B pictures that are
+    /// Returns the display ranks in decoding order. A reference precedes the B pictures that are
     /// displayed before it.
     fn decode_order(&self) -> Vec<u64> {
         let mut order = Vec::with_capacity(self.pictures as usize);
@@ -258,7 +260,7 @@ impl Plan {
         let mut packets = Vec::with_capacity(order.len());
         for (decode, &display) in (0i64..).zip(&order) {
             weight_so_far += weights[display as usize];
-            // The running sum is rounded, not each size, so that the total is exact.
+            // Rounding the running sum, and not each size, makes the total exact.
             let until = if decode as usize + 1 == order.len() {
                 spendable
             } else {
@@ -279,7 +281,8 @@ impl Plan {
         Ok(packets)
     }
 
-    /// Returns the relative size of each picture by display rank: the content's, with some noise.
+    /// Returns the relative size of each picture by display rank. It follows the content, with some
+    /// noise.
     fn weights(&self, random: &mut RandomStream) -> Vec<f64> {
         let mut content = Content::default();
         let mut weights = Vec::with_capacity(self.pictures as usize);
@@ -313,7 +316,7 @@ impl Plan {
         (0..self.audio_packets).map(packet).collect()
     }
 
-    /// Assigns positions in the file: one interleaving period after the other, video before audio.
+    /// Sets the positions in the file. Each interleaving period contains video, then audio.
     fn lay_out(&self, packets: &mut [Packet]) {
         let chunk = |packet: &Packet| packet.dts.as_nanos().max(0) as u64 / self.chunk_ns;
         packets.sort_by_key(|packet| (chunk(packet), packet.stream == Stream::Audio));

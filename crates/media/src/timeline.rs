@@ -1,37 +1,38 @@
-//! A film as packets in file order, its pictures in display order, and the references between them.
+//! A film: its packets in file order, its pictures in display order, and the references between
+//! pictures.
 
 use crate::http::encoded_path;
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// A point in film time. It is signed: the first audio packet of an MP4 has a negative time, and an
-/// MPEG-TS may start at any time.
+/// A point in film time. It is signed, because the first audio packet of an MP4 has a negative
+/// time. The first time of an MPEG-TS can have any value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MediaTime(i64);
 
 impl MediaTime {
-    /// Returns the point `nanos` nanoseconds after the film's zero.
+    /// Returns the point in film time at `nanos` nanoseconds.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// Returns nanoseconds after the film's zero.
+    /// Returns the film time in nanoseconds.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// Returns seconds after the film's zero, for reports.
+    /// Returns the film time in seconds, for reports.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the time from `earlier` to this point; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this point. Zero if `earlier` is later than this point.
     pub const fn since(self, earlier: Self) -> Duration {
         let span = self.0.saturating_sub(earlier.0);
         Duration::from_nanos(if span > 0 { span as u64 } else { 0 })
     }
 
-    /// Returns this point moved by a signed number of nanoseconds.
+    /// Adds a signed number of nanoseconds.
     #[must_use]
     pub const fn offset(self, nanos: i64) -> Self {
         Self(self.0.saturating_add(nanos))
@@ -51,26 +52,26 @@ pub enum Stream {
 /// The coding type of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PacketKind {
-    /// A picture that depends on no other.
+    /// A picture that does not depend on other pictures.
     I,
-    /// A picture predicted from the previous reference.
+    /// A picture predicted from the previous reference picture.
     P,
-    /// A picture predicted from the reference before it and the one after it.
+    /// A picture predicted from the reference picture before it and the one after it.
     B,
     /// Audio.
     #[serde(rename = "A")]
     Audio,
 }
 
-/// The file format, which decides the source of the stream clock.
+/// The file format, which determines where the stream's clock comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Container {
-    /// MP4 or MOV: the file has no clock, and the demuxer advances its own in steps.
+    /// MP4 or MOV. The file contains no clock, so the demuxer advances its own clock in steps.
     Mp4,
-    /// MPEG-TS: the file carries a clock (PCR) that is ahead of the picture times.
+    /// MPEG-TS. The file contains a clock (PCR), which is ahead of the picture times.
     MpegTs,
-    /// Any other format, by the probe's name for it.
+    /// Any other format, with the probe's name of it.
     Other(String),
 }
 
@@ -94,22 +95,22 @@ impl From<Container> for String {
     }
 }
 
-/// One packet of the file: a coded picture or a block of audio.
+/// A packet of the file: a coded picture or a block of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its stream.
+    /// The stream of the packet.
     pub stream: Stream,
-    /// Its coding type.
+    /// The coding type of the packet.
     pub kind: PacketKind,
-    /// Its offset in the file in bytes.
+    /// The offset in the file in bytes.
     pub position: u64,
-    /// Coded size in bytes, without container overhead.
+    /// The coded size in bytes, without the overhead of the container.
     pub size: u32,
     /// Presentation time.
     pub pts: MediaTime,
     /// Decoding time.
     pub dts: MediaTime,
-    /// Whether other pictures may be predicted from it.
+    /// Whether other pictures can be predicted from the packet.
     pub reference: bool,
 }
 
@@ -120,20 +121,20 @@ impl Packet {
     }
 }
 
-/// One picture of the film.
+/// A picture of the film.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Its packet, as an index into [`Timeline::packets`].
+    /// The packet of the picture, as an index into [`Timeline::packets`].
     pub packet: u32,
-    /// Its rank in decoding order, from zero.
+    /// The rank in decoding order, from zero.
     pub decode_rank: u32,
     /// Presentation time.
     pub pts: MediaTime,
-    /// Its coding type.
+    /// The coding type of the picture.
     pub kind: PacketKind,
-    /// Coded size in bytes.
+    /// The coded size in bytes.
     pub size: u32,
-    /// The pictures that it is predicted from, as indices into [`Timeline::pictures`].
+    /// The reference pictures of this picture, as indices into [`Timeline::pictures`].
     pub depends_on: [Option<u32>; 2],
 }
 
@@ -152,8 +153,8 @@ pub(crate) struct Facts {
 /// A film, built from a [`RecordedFilm`](crate::RecordedFilm) or a
 /// [`SyntheticFilm`](crate::SyntheticFilm).
 ///
-/// It is valid by construction: packets lie within the file, in order of position, and at least one
-/// is a picture.
+/// The constructors check that all packets are within the file and that at least one is a picture.
+/// The packets are sorted by position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     facts: Facts,
@@ -163,7 +164,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Builds the film from validated packets: at least one picture, positions within the file.
+    /// Builds the film from checked packets: at least one picture, and all positions within the
+    /// file.
     pub(crate) fn new(facts: Facts, mut packets: Vec<Packet>) -> Self {
         packets.sort_by_key(|packet| packet.position);
         let (pictures, decode_order) = arrange_pictures(&packets);
@@ -175,7 +177,7 @@ impl Timeline {
         &self.facts.name
     }
 
-    /// Returns the resource that a player requests: the film's name, percent-encoded for a request
+    /// Returns the path that a player requests: the name of the film, percent-encoded for a request
     /// line.
     pub fn resource(&self) -> String {
         encoded_path(&self.facts.name)
@@ -196,12 +198,12 @@ impl Timeline {
         self.facts.duration
     }
 
-    /// Returns pictures per second.
+    /// Returns the number of pictures per second.
     pub const fn frame_rate(&self) -> f64 {
         self.facts.frame_rate
     }
 
-    /// Returns the display time of one picture.
+    /// Returns the duration for which one picture is displayed.
     pub fn frame_period(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.facts.frame_rate)
     }
@@ -247,7 +249,7 @@ impl Timeline {
         self.pictures.iter().enumerate().map(behind).max().unwrap_or(0)
     }
 
-    /// Returns whether a picture is predicted, directly or through other pictures, from `other`.
+    /// Returns whether `picture` depends on picture `other`, directly or through other pictures.
     /// Both are indices into [`pictures`](Self::pictures).
     pub fn depends_on(&self, picture: u32, other: u32) -> bool {
         let mut open = vec![picture];
@@ -269,15 +271,16 @@ impl Timeline {
     }
 }
 
-/// The number of references that a decoder holds at most (H.264 table A-1, decoded picture buffer).
+/// The largest number of reference pictures that a decoder stores (H.264 table A-1, decoded picture
+/// buffer).
 const REFERENCES_HELD: usize = 16;
 
-/// Ranks the pictures by presentation time and finds the references of each.
+/// Ranks the pictures by presentation time and determines the references of each.
 ///
-/// Only the bit stream contains the references that the encoder used. We assume the usual choice. A
-/// P picture uses the previous I or P picture in decoding order. A B picture uses the nearest
-/// reference before it and the nearest one after it in display order. Both must have been decoded
-/// before it.
+/// Only the bit stream contains the references that the encoder used, so the usual choice is
+/// assumed. A P picture uses the previous I or P picture in decoding order. A B picture uses the
+/// nearest reference before it and the nearest one after it, in display order. Both must precede
+/// the picture in decoding order.
 fn arrange_pictures(packets: &[Packet]) -> (Vec<Picture>, Vec<u32>) {
     let decoded: Vec<(u32, &Packet)> =
         (0u32..).zip(packets).filter(|(_, packet)| packet.stream == Stream::Video).collect();

@@ -1,5 +1,5 @@
-//! Tests of HTTP: each side reads the other's messages at any segmentation, and no input makes a
-//! reader panic.
+//! Tests of HTTP: each side can read the messages of the other, however they are segmented, and no
+//! input causes a panic.
 
 use anabranch_media::http::{
     Answer, ByteRange, ClientData, GetRequest, RequestReader, ResponseEvent, ResponseReader,
@@ -43,7 +43,8 @@ fn decoded(path: &str) -> String {
 
 #[test]
 fn a_path_is_encoded_as_in_the_rfc() {
-    // RFC 3986 section 3.3: unreserved, sub-delims, `:` and `@` stay; all other bytes are encoded.
+    // RFC 3986 section 3.3: unreserved characters, sub-delims, `:` and `@` stay. All other bytes
+    // are encoded.
     for (name, path) in [
         ("film-1.0_b~", "film-1.0_b~"),
         ("a b", "a%20b"),
@@ -126,8 +127,8 @@ proptest! {
         prop_assert_eq!(client.poll_event(), None);
     }
 
-    /// For any film name, the server reads the path that the client wrote, and it decodes to the
-    /// name.
+    /// For any name of a film, the server reads the path that the client wrote. The decoded path is
+    /// the name.
     #[test]
     fn any_film_name_survives_a_request_line(name in "\\PC{0,20}|[ -~\\t\r\n]{0,20}") {
         let target = format!("/{}", encoded_path(&name));
@@ -164,7 +165,7 @@ proptest! {
     }
 }
 
-/// Passes the bytes to both readers and checks that the result does not depend on the segmentation.
+/// Passes the bytes to both readers, and checks that the results do not depend on the segmentation.
 fn total(bytes: &[u8], sizes: &[usize]) {
     let read = |sizes: &[usize]| {
         let mut client = ResponseReader::new();

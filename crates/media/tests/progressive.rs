@@ -1,5 +1,5 @@
-//! Tests of the progressive player with constructed arrivals, and of properties that hold for any
-//! arrival.
+//! Tests of the progressive player with constructed arrivals, and of properties that hold for all
+//! arrivals.
 
 use anabranch_media::{
     BrokenReferences, Cause, Container, Fate, PacketKind, PlaybackEvent, PlaybackEventKind,
@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 const MILLI: i64 = 1_000_000;
 
-/// Returns a film with 25 pictures per second of 9,900 bytes, each followed by 100 bytes of audio:
-/// 2 Mb/s, no header. Every `group`-th picture is an I picture, the others are P pictures.
+/// Returns a film with 25 pictures per second. Each picture has 9,900 bytes and is followed by 100
+/// bytes of audio: 2 Mb/s, without a header. Every `group`-th picture is an I picture, and the
+/// others are P pictures.
 fn plain_film(container: Container, pictures: i64, group: i64) -> Arc<Timeline> {
     let mut packets = RecordedPackets::default();
     for picture in 0..pictures {
@@ -48,7 +49,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Arrivals at a constant rate: 1,000 bytes per `every`, from `from` until `until_bytes` have
+/// Arrivals at a constant rate: 1,000 bytes per `every`, from time `from` until `until_bytes` have
 /// arrived.
 #[derive(Clone, Copy)]
 struct Arrivals {
@@ -80,13 +81,13 @@ fn reads(phases: &[Arrivals]) -> Vec<(Instant, u64)> {
     reads
 }
 
-/// Returns a configuration that fetches an MP4 over one connection, as it does an MPEG-TS. Arrivals
-/// are simpler then.
+/// Returns a configuration that fetches an MP4 over one connection, like an MPEG-TS, so that the
+/// arrivals are simple.
 fn one_request() -> PlayerConfig {
     PlayerConfig { probe_end: false, ..PlayerConfig::default() }
 }
 
-/// Plays to the end, or until no event is left. Bytes that the player does not accept wait.
+/// Plays until the film ends or no event is left. Bytes that the player does not accept wait.
 fn watch(
     config: PlayerConfig,
     film: &Arc<Timeline>,
@@ -134,7 +135,7 @@ fn indices(player: &ProgressivePlayer, fate: Fate) -> Vec<u32> {
 
 use PlaybackEventKind::{End, Full, Resume, Start, Underflow};
 
-/// Returns the times and positions of requests for a film with a header of 100,000 bytes, which
+/// Returns the times and positions of the requests for a film whose header has 100,000 bytes and
 /// takes 7 ms to parse. 1,000 bytes arrive per `micros`.
 fn requests(config: PlayerConfig, micros: u64) -> Vec<(Instant, u64)> {
     let packets = RecordedPackets {
@@ -183,17 +184,17 @@ fn a_seek_to_the_end_is_noticed_only_if_data_arrives_meanwhile() {
         probe_for_ns,
         ..PlayerConfig::default()
     };
-    // The header is complete after 400 ms, parsing takes 7 ms, and the seek lasts 1.4 ms. Data
-    // arrives at 404, 408 and 412 ms.
+    // The header is complete after 400 ms, parsing takes 7 ms, and the demuxer stays at the end for
+    // 1.4 ms. Data arrives at 404, 408 and 412 ms.
     let vlc = requests(config(None, 1_400_000), 4_000);
     assert_eq!(vlc, [beginning, (at(408), 1_100_000)]);
     // The header is complete after 500 ms, and data arrives at 505 and 510 ms.
     assert_eq!(requests(config(None, 1_400_000), 5_000), [beginning]);
-    // A longer seek is noticed, an earlier one is not.
+    // If the demuxer stays longer, the seek is noticed.
     let longer = requests(config(None, 3_100_000), 5_000);
     assert_eq!(longer, [beginning, (at(510), 1_100_000)]);
     assert_eq!(requests(config(Some(5_000_000), 1_400_000), 4_000), [beginning]);
-    // With a seek of duration zero, it is always noticed at once.
+    // With a time of zero, the seek is always noticed.
     assert_eq!(requests(PlayerConfig::default(), 5_000), [beginning, (at(507), 1_100_000)]);
     let at_once = requests(config(Some(0), 0), 4_000);
     assert_eq!(at_once, [beginning, (at(400), 1_100_000)]);
@@ -202,10 +203,10 @@ fn a_seek_to_the_end_is_noticed_only_if_data_arrives_meanwhile() {
 #[test]
 fn on_a_fast_network_playback_starts_at_1250_ms_of_film_and_shows_all_pictures() {
     let film = plain_film(Container::Mp4, 100, 25);
-    // 1,000 bytes every 2 ms is 4 Mb/s, twice the film's rate.
+    // 1,000 bytes per 2 ms are 4 Mb/s, twice the rate of the film.
     let (player, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
-    // Pictures 0 to 31 are within 1,250 ms: 320,000 bytes, 640 ms. The first is due 10 ms later,
-    // and the last is displayed for 40 ms.
+    // Pictures 0 to 31 cover 1,250 ms: 320,000 bytes, which take 640 ms. The first picture is due
+    // 10 ms later, and the last one is displayed for 40 ms.
     assert_eq!(happened(&events), [(Start, at(640)), (End, at(650 + 100 * 40))]);
     assert_eq!(indices(&player, Fate::Displayed).len(), 100);
     for frame in &player.frames()[1..] {
@@ -218,8 +219,8 @@ fn on_a_fast_network_playback_starts_at_1250_ms_of_film_and_shows_all_pictures()
 fn an_mpeg_ts_starts_when_its_clock_exceeds_the_cache() {
     let film = plain_film(Container::MpegTs, 100, 25);
     let (player, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
-    // There is a clock reference every second picture (80 ms). The first one above 1,000 ms is in
-    // the first transport packet of picture 26. Its pictures are 700 ms behind it.
+    // There is a clock reference every 80 ms (two pictures). The first one above 1,000 ms is in the
+    // first transport packet of picture 26. The pictures are 700 ms behind the clock.
     assert_eq!(events[0].time, at(520 + 2));
     assert_eq!(player.frames()[1].due, Some(at(522 + 10 + 700 + 40)));
     assert_eq!(indices(&player, Fate::Displayed).len(), 100);
@@ -229,24 +230,24 @@ fn an_mpeg_ts_starts_when_its_clock_exceeds_the_cache() {
 fn buffering_is_full_one_clock_report_before_it_ends() {
     let film = plain_film(Container::Mp4, 100, 25);
     let (_, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
-    // The report of 1,000 ms comes with picture 25, that of 1,250 ms with picture 31. The demuxer
-    // reads all packets whose decoding time is at most the report's time.
+    // The clock report of 1,000 ms needs picture 25, and that of 1,250 ms needs picture 31. The
+    // demuxer reads all packets with decoding times up to that of the report.
     let times: Vec<_> = events.iter().map(|event| (event.kind, event.time)).collect();
     assert_eq!(times[..2], [(Full, at(26 * 20)), (Start, at(32 * 20))]);
 }
 
 #[test]
 fn a_slow_arrival_makes_the_decoder_drop_pictures() {
-    // 60 pictures arrive early, the rest at nine tenths of the film's rate: each is 4.4 ms later
-    // than the previous one, relative to its display time.
+    // 60 pictures arrive early. The rest arrives at nine tenths of the film's rate, so each picture
+    // is 4.4 ms later than the previous one, relative to its display time.
     let film = plain_film(Container::Mp4, 300, 25);
     let arrival = reads(&[every(1_000, 600_000), after(1_700, every(4_444, 3_000_000))]);
     let (player, events) = watch(one_request(), &film, &arrival);
     assert_eq!(kinds(&events), [Start, Underflow, Resume, End]);
-    // From 267 on, pictures are more than half a period late and are discarded at the display. From
-    // 271 on they leave the decoder a whole period late. The fifth of these, 275, stops the output.
-    // The twelfth, 282, makes the decoder drop 283 and then one more per late picture. Those from
-    // 289 on are before the clock's new reference.
+    // From 267 on, pictures are more than half a period late, and the display discards them. From
+    // 271 on, they leave the decoder more than a period late. After the fifth of these, 275, the
+    // decoder has no output. After the twelfth, 282, it drops 283, and then one more picture per
+    // late one. Pictures from 289 on are earlier than the new origin of the clock.
     let late: Vec<u32> = (267..=275).chain(289..=292).collect();
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), late);
     let haste: Vec<u32> = (276..=283).chain([285, 287]).collect();
@@ -258,13 +259,13 @@ fn a_slow_arrival_makes_the_decoder_drop_pictures() {
 fn data_just_in_time_causes_no_underflow() {
     let film = plain_film(Container::Mp4, 200, 25);
     // The first 4 s of film arrive early. The clock report of 4,000 ms is due at 4,650 ms and needs
-    // picture 100. At 1,000 bytes per millisecond that takes 10 ms.
+    // picture 100, which takes 10 ms at 1,000 bytes per millisecond.
     let arrival =
         |resume| reads(&[every(2_000, 1_000_000), after(resume, every(1_000, 2_000_000))]);
     let (player, events) = watch(one_request(), &film, &arrival(4_640));
     assert_eq!(happened(&events), [(Start, at(640)), (End, at(650 + 200 * 40))]);
-    // The decoder holds two pictures back. Pictures 98 and 99, due at 4,570 and 4,610 ms, are
-    // therefore late.
+    // The decoder holds two pictures back, so pictures 98 and 99 are late. They were due at 4,570
+    // and 4,610 ms.
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [98, 99]);
     let (_, events) = watch(one_request(), &film, &arrival(4_642));
     assert_eq!(kinds(&events)[1], Underflow);
@@ -275,20 +276,20 @@ fn an_underflow_flushes_rebuffers_and_loses_pictures_before_the_new_clock() {
     let film = plain_film(Container::Mp4, 200, 25);
     let arrival = reads(&[every(2_000, 1_000_000), after(6_000, every(2_000, 2_000_000))]);
     let (player, events) = watch(one_request(), &film, &arrival);
-    // Picture 100 completes the report of 4,000 ms at 6,020 ms, 1,370 ms late. The next report,
-    // 4,250 ms, is the clock's new reference. The report of 5,500 ms ends the buffering with
-    // picture 137.
+    // Picture 100 completes the report of 4,000 ms at 6,020 ms, which is 1,370 ms late. The next
+    // report, of 4,250 ms, is the new origin of the clock. The report of 5,500 ms ends the
+    // buffering with picture 137.
     let resumed = 6_020 + (137 - 100) * 20;
     let end = resumed + 10 + (200 * 40 - 4_250);
     assert_eq!(
         happened(&events),
         [(Start, at(640)), (Underflow, at(6_020)), (Resume, at(resumed)), (End, at(end))]
     );
-    // One outlier in three does not increase the delay.
+    // A single outlier in three values does not increase the network delay.
     assert!(events.iter().all(|event| event.delay == Duration::from_millis(1_000)));
     assert_eq!(indices(&player, Fate::Flushed), [99, 100], "these were still in the decoder");
-    // Picture 98 left the decoder only with 100. Pictures 102 to 105 are before the clock's
-    // reference. Picture 101 is displayed at once to fill the screen during buffering.
+    // Picture 98 left the decoder together with picture 100. Pictures 102 to 105 are before the
+    // origin of the clock. Picture 101 is displayed at once during buffering.
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [98, 102, 103, 104, 105]);
     assert_eq!(player.frames()[101].shown, Some(at(6_080)));
 }
@@ -296,18 +297,18 @@ fn an_underflow_flushes_rebuffers_and_loses_pictures_before_the_new_clock() {
 #[test]
 fn an_mpeg_ts_loses_pictures_by_a_flush_and_none_late() {
     let film = plain_film(Container::MpegTs, 300, 50);
-    // A slow arrival: 1,000 bytes every 5 ms are 1.6 Mb/s, for a film of 2 Mb/s.
+    // The arrival is slow: 1,000 bytes per 5 ms are 1.6 Mb/s, and the film has 2 Mb/s.
     let (player, events) = watch(one_request(), &film, &reads(&[every(5_000, 3_000_000)]));
     let underflows: Vec<Instant> =
         events.iter().filter(|event| event.kind == Underflow).map(|event| event.time).collect();
     assert!(underflows.len() > 1);
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), []);
-    // The clock is 700 ms ahead of the pictures. When it is late, 17 pictures have been read, minus
-    // those shown while waiting for the report.
+    // The clock is 700 ms ahead of the pictures. When a report is late, 17 pictures have been read.
+    // Those shown while the player waited for the report are not flushed.
     let flushed = indices(&player, Fate::Flushed);
     let per_underflow = flushed.len() / underflows.len();
     assert!((15..=18).contains(&per_underflow), "{per_underflow} per underflow");
-    // The decoder lost its references: all pictures up to the next I picture are dropped.
+    // The decoder has lost its references, so all pictures up to the next I picture are dropped.
     for pair in flushed.windows(2).filter(|pair| pair[0] + 1 < pair[1]) {
         let key = (pair[0] + 1).div_ceil(50) * 50;
         let dropped = pair[0] + 1..key;
@@ -331,8 +332,8 @@ fn the_delay_grows_with_the_second_late_report() {
     let kinds = kinds(&events);
     assert_eq!(kinds, [Start, Underflow, Resume, Underflow, Resume, End]);
     assert_eq!(delays[..3], [1_000; 3]);
-    // Late by 1,370 ms, then by 12,020 - (6,770 - 4,250 + 8,000) = 1,500 ms: the smaller value
-    // counts.
+    // The lateness is 1,370 ms, then 12,020 - (6,770 - 4,250 + 8,000) = 1,500 ms. The smaller value
+    // is the median.
     assert_eq!(delays[3..], [2_370; 3]);
 }
 
@@ -368,7 +369,7 @@ fn a_full_ring_stops_reading() {
     };
     let first = pour(&mut player, Instant::ZERO);
     assert_eq!(player.buffer(Instant::ZERO).bytes, 16 * 1024 * 1024);
-    // Two seconds of film are demuxed. The ring contains the data after them.
+    // Two seconds of film have been demuxed. The ring contains the data after them.
     assert!((16 << 20..20 << 20).contains(&first), "{first} bytes at once");
     let mut total = first;
     while player.poll_timeout().is_some_and(|timeout| timeout < at(60_000)) {
@@ -376,7 +377,7 @@ fn a_full_ring_stops_reading() {
         player.handle_timeout(now);
         total += pour(&mut player, now);
     }
-    // From then on the player reads at the film's rate.
+    // From then on, the player reads at the rate of the film.
     let ahead = total as f64 * 8.0 / film.rate_bps() - 60.0;
     assert!((15.0..45.0).contains(&ahead), "{ahead} s ahead");
 }
@@ -407,14 +408,14 @@ fn a_file_is_opened_as_in_vlc() {
     player.handle_bytes(at(3), 0, 1_000_000);
     assert_eq!(player.buffer(at(3)).bytes, 0, "bytes of an abandoned request are ignored");
     player.handle_end(at(4), 1);
-    // The third request continues where the first response was left.
+    // The third request continues where the first response was abandoned.
     assert_eq!(ask(&mut player), (2, 2, header + 4_999));
     player.handle_bytes(at(5), 2, film.size_bytes() - header - 4_999);
     assert_eq!(player.poll_event().map(|event| event.kind), Some(Full));
     assert_eq!(player.poll_event().map(|event| event.kind), Some(Start));
 }
 
-/// Returns a short film with B pictures, in either container.
+/// Returns a short film with B pictures.
 fn varied_film(mpeg_ts: bool) -> Arc<Timeline> {
     let container = if mpeg_ts { Container::MpegTs } else { Container::Mp4 };
     let film = SyntheticFilm {
@@ -428,7 +429,7 @@ fn varied_film(mpeg_ts: bool) -> Arc<Timeline> {
     Arc::new(Timeline::try_from(&film).expect("the film is valid"))
 }
 
-/// Generates bursts and gaps around the film's rate.
+/// Generates bursts and gaps around the rate of the film.
 fn arrivals() -> impl Strategy<Value = Vec<(u64, u64)>> {
     proptest::collection::vec((0u64..2_500_000, 1u64..400_000), 5..120)
 }
@@ -470,7 +471,8 @@ proptest! {
         let (player, events) = watch(config.clone(), &film, &reads);
         prop_assert!(player.is_finished());
 
-        // Events alternate: start, then underflow and resume in turn, then the end.
+        // The first event is the start. Then underflow and resume alternate, and the last event is
+        // the end.
         let kinds = kinds(&events);
         prop_assert_eq!(kinds.first(), Some(&Start));
         prop_assert_eq!(kinds.last(), Some(&End));
@@ -481,7 +483,7 @@ proptest! {
         prop_assert!(events.is_sorted_by_key(|event| event.delay));
         prop_assert!(events.is_sorted_by_key(|event| event.pts));
 
-        // Every picture has one fate, and has a display time exactly if it was displayed.
+        // Every picture has one fate. It has a display time exactly if it was displayed.
         prop_assert_eq!(player.frames().len(), film.pictures().len());
         prop_assert_eq!(indices(&player, Fate::Unplayed), Vec::<u32>::new());
         for frame in player.frames() {
@@ -497,10 +499,11 @@ proptest! {
     }
 }
 
-/// Checks the fates of pictures that depend on lost ones.
+/// Checks the fates of pictures whose references were lost.
 ///
-/// A picture that depends on one discarded for its reference is not displayed. The same holds for a
-/// P picture whose reference was flushed, unless the player shows damaged pictures.
+/// If a picture was discarded because of its references, the pictures that depend on it are not
+/// displayed. The same applies to a P picture whose reference was flushed, unless the player shows
+/// damaged pictures.
 fn discards_follow_references(
     film: &Timeline,
     player: &ProgressivePlayer,
@@ -516,8 +519,8 @@ fn discards_follow_references(
             prop_assert!(discarding);
             prop_assert_ne!(picture.kind, PacketKind::I);
         }
-        // A late reference was decoded and causes no loss. A flushed one makes the pictures that
-        // depend on it undecodable.
+        // A late reference was decoded, so pictures that depend on it can be decoded. They cannot
+        // if it was flushed.
         let flushed = references().any(|&other| fate(other) == Fate::Flushed);
         if discarding && flushed && picture.kind == PacketKind::P {
             prop_assert!(matches!(fate(index), Fate::Flushed | Fate::Discarded(Cause::Reference)));

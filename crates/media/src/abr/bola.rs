@@ -5,10 +5,10 @@ use anabranch_plugin::Parameters;
 
 use super::{AbrDecision, AbrRule, AbrView};
 
-/// The rule, which maximises (V (v + γp) - Q) / S over the renditions.
+/// The BOLA rule, which maximises (V (v + γp) - Q) / S over the renditions.
 ///
-/// v is the logarithm of the rate over the lowest rate, Q the buffer in chunks, S the chunk size. V
-/// is chosen such that the rule fetches nothing if the buffer is full.
+/// v is the logarithm of the rate divided by the lowest rate, Q the buffer in chunks, and S the
+/// chunk size. V is chosen so that nothing is fetched when the buffer is full.
 #[derive(Debug)]
 pub(super) struct Bola {
     gamma_p: f64,
@@ -29,8 +29,7 @@ impl AbrRule for Bola {
         let utility = |at: usize| (view.mean_bps(at) / view.mean_bps(0)).ln();
         let highest = view.renditions() - 1;
         let chunk_s = view.chunk_s(0);
-        // V would be zero or negative for a buffer of one chunk or less. The capacity is at least
-        // two chunks.
+        // The capacity is at least two chunks. For one chunk or less, V would be zero or negative.
         let capacity = (self.buffer_s.unwrap_or(view.max_buffer_s) / chunk_s).max(2.0);
         let most = utility(highest) + self.gamma_p;
         let v = (capacity - 1.0) / most;
@@ -51,9 +50,9 @@ mod tests {
     use crate::abr::AbrDecision::{Fetch, Wait};
     use crate::abr::testing::{ask, ladder, rule};
 
-    /// With 1 and 4 Mb/s, chunks of 4 s and a buffer of 30 s, V = 6.5 / (ln 4 + 5) = 1.01782. The
-    /// scores are equal at Q = V (5 - ln 4 / 3) = 4.6188 chunks, 18.475 s. Above 6.5 chunks (26 s)
-    /// the rule fetches nothing.
+    /// With 1 and 4 Mb/s, chunks of 4 s and a buffer of 30 s, V = 6.5 / (ln 4 + 5) = 1.01782. Both
+    /// scores are equal at Q = V (5 - ln 4 / 3) = 4.6188 chunks, that is, 18.475 s. Above 6.5
+    /// chunks (26 s), the rule fetches nothing.
     #[test]
     fn the_buffer_selects_the_rendition() {
         let ladder = ladder(&[1_000_000, 4_000_000]);

@@ -1,12 +1,12 @@
-//! Throughput estimators that several rules share.
+//! Throughput estimators used by several rules.
 
 use std::collections::VecDeque;
 
-/// An exponentially weighted mean, corrected for its start at zero (hls.js `utils/ewma.ts`,
+/// An exponentially weighted mean whose start at zero is corrected (hls.js `utils/ewma.ts`,
 /// dash.js).
 ///
-/// `half_life` is in the unit of the samples' weights. The influence of a sample halves when later
-/// samples have this total weight.
+/// `half_life` has the unit of the samples' weights. The influence of a sample halves after later
+/// samples with this total weight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ewma {
     half_life: f64,
@@ -32,7 +32,7 @@ impl Ewma {
     }
 }
 
-/// The smaller of a fast and a slow mean. It falls quickly and rises slowly.
+/// The smaller of a fast and a slow mean. The result falls quickly and rises slowly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FastAndSlow {
     fast: Ewma,
@@ -40,7 +40,7 @@ pub(super) struct FastAndSlow {
 }
 
 impl FastAndSlow {
-    /// Returns an empty estimate. Half-lives are in the unit of the samples' weights.
+    /// Returns an estimator without samples. The half-lives have the unit of the samples' weights.
     pub(super) const fn new(fast: f64, slow: f64) -> Self {
         Self { fast: Ewma::new(fast), slow: Ewma::new(slow) }
     }
@@ -57,12 +57,13 @@ impl FastAndSlow {
 
 /// VLC's mean over ten observations (`adaptive/tools/MovingAverage.hpp`).
 ///
-/// The share of the previous mean that is kept depends on the observations ("vertical horizontal
-/// filter"). It is larger if they moved in one direction than if they went up and down.
+/// It is a "vertical horizontal filter": the weight of the previous mean depends on the
+/// observations. The weight is larger if they changed in one direction than if they went up and
+/// down.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VlcAverage {
     values: VecDeque<f64>,
-    /// The last observation that left the window; zero before.
+    /// The last observation that was removed from the window. Zero until then.
     previous: f64,
     mean: f64,
 }
@@ -104,7 +105,7 @@ mod tests {
         mean.sample(3.0, 8.0);
         assert!(near(mean.get().unwrap(), 8.0), "the mean of one sample is that sample");
         mean.sample(3.0, 2.0);
-        // Half of 2 plus a quarter of 8, over the total weight of three quarters.
+        // Half of 2 plus a quarter of 8, divided by the total weight of three quarters.
         assert!(near(mean.get().unwrap(), (1.0 + 2.0) / 0.75));
     }
 
@@ -123,13 +124,15 @@ mod tests {
     #[test]
     fn vlcs_mean_weighs_by_the_direction_of_the_observations() {
         let mut mean = VlcAverage::default();
-        // The first is compared with zero: moved 6, spread 0, so nothing of the old mean is kept.
+        // The first observation is compared with zero. It moved by 6 and the spread is 0, so the
+        // old mean has no weight.
         assert!(near(mean.push(6.0), 6.0));
-        // Moved 6 + 2, spread 2: 0.33 x 2 / 8 of 6 is kept.
+        // The observations moved by 6 + 2, and the spread is 2. The old mean of 6 has the weight
+        // 0.33 x 2 / 8.
         let kept = 0.33 * 2.0 / 8.0;
         let second = kept * 6.0 + (1.0 - kept) * 4.0;
         assert!(near(mean.push(4.0), second));
-        // Moved 6 + 2 + 4, spread 4.
+        // The observations moved by 6 + 2 + 4, and the spread is 4.
         let kept = 0.33 * 4.0 / 12.0;
         assert!(near(mean.push(8.0), kept * second + (1.0 - kept) * 8.0));
     }

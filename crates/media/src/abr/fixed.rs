@@ -1,10 +1,10 @@
-//! Always the same rendition.
+//! A rule that always chooses the same rendition.
 
 use anabranch_plugin::Parameters;
 
 use super::{AbrDecision, AbrRule, AbrView};
 
-/// The rule: a fixed rendition, counted from the lowest (0), or the highest.
+/// The rule with a fixed rendition: an index from the lowest (0), or the highest if `None`.
 #[derive(Debug)]
 pub(super) struct Fixed {
     rendition: Option<usize>,

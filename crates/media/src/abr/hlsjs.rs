@@ -1,4 +1,4 @@
-//! hls.js 1.7's rule (`controller/abr-controller.ts`, `utils/ewma-bandwidth-estimator.ts`).
+//! The rule of hls.js 1.7 (`controller/abr-controller.ts`, `utils/ewma-bandwidth-estimator.ts`).
 
 use std::collections::BTreeSet;
 
@@ -7,49 +7,51 @@ use anabranch_plugin::Parameters;
 use super::estimate::{Ewma, FastAndSlow};
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample, Loading};
 
-/// The rule: the highest rendition that passes two conditions.
+/// The rule of hls.js: the highest rendition that meets two conditions.
 ///
-/// Its rate is within a share of the estimated throughput, and its chunk arrives before the buffer
-/// is empty. If no rendition passes, a chunk may arrive up to 4 s later. A download that takes too
-/// long is abandoned for a lower rendition.
+/// The rate of the rendition is within a fraction of the estimated throughput, and its chunk
+/// arrives before the buffer is empty. If no rendition meets both, a chunk may arrive up to 4 s
+/// later. A download that takes too long is abandoned for a lower rendition.
 ///
 /// Not modelled:
 ///
 /// - the test fragment that hls.js discards (`startLevel = -1`, which is not the default);
-/// - the transfer time of a playlist (`lastLevelLoadSec`); the delay of its first byte counts;
+/// - the transfer time of a playlist (`lastLevelLoadSec`), except for the delay of the first byte;
 /// - the time that the browser takes to parse a chunk.
 #[derive(Debug)]
 pub(super) struct HlsJs {
-    /// `abrBandWidthFactor`: the share of the throughput for staying and for going down.
+    /// The usable fraction of the throughput for staying and for switching down
+    /// (`abrBandWidthFactor`).
     factor: f64,
-    /// `abrBandWidthUpFactor`: the share for going up.
+    /// The usable fraction of the throughput for switching up (`abrBandWidthUpFactor`).
     up_factor: f64,
-    /// `maxStarvationDelay`, seconds.
+    /// The longest accepted stall for one chunk, seconds (`maxStarvationDelay`).
     starvation_s: f64,
-    /// `abrEwmaFastVoD` and `abrEwmaSlowVoD`, seconds.
+    /// The half-lives of the two means, seconds (`abrEwmaFastVoD`, `abrEwmaSlowVoD`).
     half_lives: (f64, f64),
     estimate: Estimate,
-    /// Renditions whose playlists have arrived. Any other rendition costs one more request.
+    /// The renditions whose playlists have arrived. Any other rendition needs one more request.
     known: BTreeSet<usize>,
     /// The rendition to use after an abandoned download, until a chunk of it has arrived.
     forced: Option<usize>,
-    /// Whether to ignore the next sample: it is of the abandoned download, which already counted.
+    /// Whether to ignore the next sample, because it is of an abandoned download that was already
+    /// counted.
     taken: bool,
 }
 
-/// The estimator (`EwmaBandWidthEstimator`).
+/// The throughput estimator (`EwmaBandWidthEstimator`).
 #[derive(Debug)]
 struct Estimate {
-    /// `abrEwmaDefaultEstimate`, bits per second.
+    /// The estimate before the first sample, bits per second (`abrEwmaDefaultEstimate`).
     default_bps: f64,
     throughput: FastAndSlow,
     first_byte: Ewma,
 }
 
-/// The smallest duration of a throughput sample in seconds (`minDelayMs_`) ...
+/// The shortest duration of a throughput sample in seconds (`minDelayMs_`).
 const LEAST_S: f64 = 0.05;
-/// ... unless its bytes arrive faster than this, in bytes per second. hls.js writes `numBytes /
-/// 100000` ms.
+/// A sample with a higher rate than this, in bytes per second, may be shorter than [`LEAST_S`].
+/// hls.js writes `numBytes / 100000` ms.
 const LEAST_BYTES_PER_S: f64 = 1e8;
 /// The assumed time to first byte before the first measurement, in seconds (`defaultTTFB_`).
 const FIRST_BYTE_S: f64 = 0.1;
@@ -57,8 +59,8 @@ const FIRST_BYTE_S: f64 = 0.1;
 const LEAST_FIRST_BYTE_S: f64 = 0.005;
 /// The assumed chunk duration before the first chunk, in seconds (`avgDuration`).
 const UNKNOWN_CHUNK_S: f64 = 1.0;
-/// The longest fetch time of a lower chunk, in chunk durations. If it would take longer, the
-/// current download continues.
+/// The longest acceptable time to fetch a chunk of a lower rendition, in chunk durations. If it
+/// takes longer, the current download continues.
 const MOST_CHUNKS: f64 = 10.0;
 
 impl Estimate {
@@ -75,16 +77,15 @@ impl Estimate {
         self.first_byte.get().unwrap_or(FIRST_BYTE_S)
     }
 
-    /// Records a sample of the time to first byte (`sampleTTFB`). Longer times have a smaller
-    /// weight.
+    /// Adds a time to first byte (`sampleTTFB`). A longer time has a smaller weight.
     fn answered(&mut self, first_byte_s: f64) {
         let weight = std::f64::consts::SQRT_2 * (-first_byte_s.powi(2) / 2.0).exp();
         self.first_byte.sample(weight, first_byte_s.max(LEAST_FIRST_BYTE_S));
     }
 
-    /// Adds a throughput sample (`sample`) of bytes that arrived within `fetch_s` of the request.
+    /// Adds a throughput sample (`sample`): `bytes` arrived within `fetch_s` after the request.
     ///
-    /// The usual time to first byte is subtracted. A delay beyond it counts as transfer time.
+    /// The average time to first byte is subtracted. Any further delay counts as transfer time.
     fn transferred(&mut self, fetch_s: f64, first_byte_s: f64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -95,15 +96,16 @@ impl Estimate {
     }
 }
 
-/// The input of `findBestLevel`.
+/// The inputs of `findBestLevel`.
 struct Search {
     bps: f64,
     /// The highest allowed rendition.
     most: usize,
-    /// `bufferStarvationDelay` and `maxStarvationDelay` in seconds.
+    /// The time until the buffer is empty, and the longest accepted stall, seconds
+    /// (`bufferStarvationDelay`, `maxStarvationDelay`).
     buffer_s: f64,
     allowance_s: f64,
-    /// Shares of the throughput for staying or going down, and for going up.
+    /// Usable fractions of the throughput for staying or switching down, and for switching up.
     factor: f64,
     up_factor: f64,
 }
@@ -135,14 +137,15 @@ impl HlsJs {
         first_byte_s + bits / bps + playlist_s
     }
 
-    /// Returns the highest rendition that arrives within the buffer plus an allowance
-    /// (`findBestLevel`).
+    /// Returns the highest rendition that arrives before the buffer is empty or within the accepted
+    /// stall after that (`findBestLevel`).
     fn best(&self, view: &AbrView<'_>, search: &Search) -> Option<usize> {
         (0..=search.most).rev().find(|&at| {
             let chunk_s = view.last.map_or(UNKNOWN_CHUNK_S, |_| view.chunk_s(at));
             let up = view.last.is_some_and(|last| at > last);
             let adjusted = search.bps * if up { search.up_factor } else { search.factor };
-            // With two chunks in the buffer the mean rate counts, otherwise the peak.
+            // With two chunks in the buffer, the mean rate of the rendition is used, and otherwise
+            // its peak rate.
             let comfortable = view.last.is_some()
                 && search.buffer_s >= 2.0 * chunk_s
                 && search.allowance_s == 0.0;
@@ -152,8 +155,8 @@ impl HlsJs {
         })
     }
 
-    /// Returns the first rendition (`firstAutoLevel`). The default estimate is used in full,
-    /// because it is not a measurement.
+    /// Returns the first rendition (`firstAutoLevel`). No fraction is applied to the default
+    /// estimate, because it is not a measurement.
     fn first(&self, view: &AbrView<'_>) -> usize {
         let search = Search {
             bps: self.estimate.bps().max(view.peak_bps(0)),
@@ -182,12 +185,13 @@ impl HlsJs {
         within(0.0).or_else(|| within(view.chunk_s(0).min(self.starvation_s))).unwrap_or(0)
     }
 
-    /// Returns the rendition to switch down to from a chunk, and the time to fetch it in seconds.
+    /// Returns the rendition to switch down to during a download, and the time to fetch its chunk
+    /// in seconds.
     ///
-    /// This is the highest lower rendition that arrives before the buffer is empty, or the lowest
-    /// one. hls.js does not compute the time of the lowest rendition (`nextLoadLevel >
-    /// minAutoLevel`). Its time is that of the rendition above it, or infinite if the chunk is of
-    /// the second rendition.
+    /// The rendition is the highest lower one that arrives before the buffer is empty. If none
+    /// does, it is the lowest one. hls.js does not compute the time for the lowest rendition
+    /// (`nextLoadLevel > minAutoLevel`). It uses the time of the rendition above the lowest one. If
+    /// the current rendition is the second one, it uses infinity.
     fn below(&self, view: &AbrView<'_>, loading: &Loading, bps: f64) -> (usize, f64) {
         let within_s = view.buffer_s.min(loading.duration_s + self.estimate.first_byte_s());
         let mut fetch_s = f64::INFINITY;
@@ -200,7 +204,7 @@ impl HlsJs {
         (0, fetch_s)
     }
 
-    /// Restarts the estimate at a default rate (`resetEstimator`).
+    /// Restarts the estimator with a default rate (`resetEstimator`).
     fn reset(&mut self, default_bps: f64) {
         self.estimate = Estimate::new(self.half_lives, default_bps);
     }
@@ -227,14 +231,15 @@ impl AbrRule for HlsJs {
         true
     }
 
-    /// Decides whether to abandon the download (`_abandonRulesCheck`).
+    /// Returns whether to abandon the download (`_abandonRulesCheck`).
     fn abandons(&mut self, view: &AbrView<'_>, loading: &Loading) -> bool {
         let usual_s = self.estimate.first_byte_s();
         if loading.rendition == 0 || loading.since_s <= usual_s.max(loading.duration_s / 2.0) {
             return false;
         }
         let first_byte_s = loading.first_byte_s.filter(|_| loading.received > 0);
-        // Within 1 ms of the first byte the rate is unknown and assumed to be high.
+        // In the first millisecond after the first byte, no rate can be measured, so the download
+        // continues.
         if first_byte_s.is_some_and(|first_byte_s| loading.since_s - first_byte_s < 1e-3) {
             return false;
         }
@@ -269,8 +274,9 @@ impl AbrRule for HlsJs {
             up_factor: 1.0,
         };
         below = self.best(view, &search).unwrap_or(below);
-        // If the download would take more than twice as long, hls.js aborts it at once and restarts
-        // from the lowest rendition (`abortAndSwitch`). Otherwise the next chunk's request ends it.
+        // If the download would take more than twice as long as the new one, hls.js aborts it at
+        // once and restarts with the lowest rendition (`abortAndSwitch`). Otherwise the request for
+        // the next chunk ends it.
         if left_s > 2.0 * fetch_s && below > 0 {
             below = 0;
             self.reset(view.peak_bps(0));
@@ -283,7 +289,7 @@ impl AbrRule for HlsJs {
 
 #[cfg(test)]
 mod tests {
-    //! Expected values are the answers of hls.js 1.7.4's own `AbrController` to the same input
+    //! Expected values are results of the `AbrController` of hls.js 1.7.4 for the same input
     //! (`tests/python/test_hlsjs_rule.py` runs it).
 
     use super::*;
@@ -293,7 +299,7 @@ mod tests {
 
     const RATES: [u64; 4] = [1_000_000, 2_000_000, 4_000_000, 8_000_000];
 
-    /// Returns a rule that has fetched one chunk of 4 s for each (rendition, time to first byte,
+    /// Returns a rule that has fetched chunks of 4 s. Each entry is (rendition, time to first byte,
     /// transfer time).
     fn measured(ladder: &Ladder, chunks: &[(usize, f64, f64)]) -> Box<dyn AbrRule> {
         let mut rule = rule(r#"{"name":"hlsjs"}"#);
@@ -319,27 +325,26 @@ mod tests {
     #[test]
     fn going_up_uses_a_smaller_share_of_the_throughput() {
         let ladder = ladder(&RATES[..3]);
-        // All three playlists have arrived, and all chunks arrived at 5 Mb/s.
+        // All three playlists have arrived. All chunks arrived at 5 Mb/s.
         let seen = [(0, 0.0, 0.8), (1, 0.0, 1.6), (2, 0.0, 3.2)];
         let asked = |last, buffer_s| {
             ask(&mut *measured(&ladder, &seen), &ladder, (3, Some(last)), buffer_s)
         };
-        // 0.7 x 5 Mb/s is below 4 Mb/s, 0.95 x 5 Mb/s is above.
+        // 4 Mb/s is more than 0.7 x 5 Mb/s and less than 0.95 x 5 Mb/s.
         assert_eq!(asked(1, 20.0), Fetch(1));
         assert_eq!(asked(2, 20.0), Fetch(2));
-        // 16 Mb at 4.75 Mb/s take 3.37 s. The first byte takes 5 ms, which is the smallest accepted
-        // sample.
+        // 16 Mb at 4.75 Mb/s take 3.37 s. 5 ms are added, the smallest accepted time to first byte.
         assert_eq!(asked(2, 3.38), Fetch(2));
         assert_eq!(asked(2, 3.37), Fetch(1));
-        // With an empty buffer even 4 Mb arrive too late. With an allowance of 4 s, 16 Mb arrive in
-        // time.
+        // With an empty buffer, even 4 Mb arrive too late. If a stall of 4 s is accepted, 16 Mb
+        // arrive in time.
         assert_eq!(asked(2, 0.0), Fetch(2));
     }
 
     #[test]
     fn a_missing_playlist_costs_another_time_to_first_byte() {
         let ladder = ladder(&[1_000_000, 2_000_000, 3_000_000]);
-        // 5 Mb/s: 12 Mb at 3.5 Mb/s take 3.43 s, plus two first bytes of 0.2 s.
+        // At 5 Mb/s, 12 Mb need 3.43 s at 3.5 Mb/s, plus two times 0.2 s to the first byte.
         let asked = |buffer_s| {
             ask(&mut *measured(&ladder, &[(1, 0.2, 1.6)]), &ladder, (1, Some(1)), buffer_s)
         };
@@ -355,8 +360,8 @@ mod tests {
             let bps = crate::abr::testing::ladder(rates);
             ask(&mut *measured(&ladder, &seen), &bps, (2, Some(1)), 20.0)
         };
-        // hls.js estimates 2,135,020 b/s, and 0.95 of it is 2,028,269. Without the late first byte
-        // it would be 5 Mb/s.
+        // hls.js estimates 2,135,020 b/s, and 0.95 of that is 2,028,269 b/s. Without the late first
+        // byte, the estimate would be 5 Mb/s.
         assert_eq!(asked(&[1_000_000, 2_028_000]), Fetch(1));
         assert_eq!(asked(&[1_000_000, 2_029_000]), Fetch(0));
     }
@@ -365,7 +370,7 @@ mod tests {
     fn a_slow_download_is_abandoned_as_in_hlsjs() {
         let ladder = ladder(&RATES);
         let given_up = |rendition: usize, received, since_s, first_byte_s, buffer_s| {
-            // All playlists have arrived, and all chunks arrived at 10 Mb/s.
+            // All playlists have arrived. All chunks arrived at 10 Mb/s.
             let seen: Vec<_> = (0..4).map(|at| (at, 0.1, RATES[at] as f64 * 4.0 / 10e6)).collect();
             let mut rule = measured(&ladder, &seen);
             let view =
@@ -385,7 +390,7 @@ mod tests {
             })
         };
         let came = |received, buffer_s| given_up(3, received, 2.1, Some(0.1), buffer_s);
-        // 1 MB arrived in 2 s; the rest takes 6 s.
+        // 1 MB arrived in 2 s. The rest takes 6 s.
         assert_eq!(came(1_000_000, 6.1), None, "the buffer lasts");
         assert_eq!(
             came(1_000_000, 4.2),
@@ -399,7 +404,8 @@ mod tests {
             None,
             "a chunk of rendition 1 would take more than ten times its length"
         );
-        // 600 kB of 2 MB in 2 s: the rest takes 4.7 s, a chunk of rendition 1 takes 3.4 s.
+        // 600 kB of 2 MB arrived in 2 s, so the rest takes 4.7 s. A chunk of rendition 1 takes 3.4
+        // s.
         assert_eq!(given_up(2, 600_000, 2.1, Some(0.1), 4.4), Some(Fetch(1)));
         assert_eq!(
             given_up(2, 700_000, 2.1, Some(0.1), 3.3),
@@ -412,7 +418,7 @@ mod tests {
             "hls.js does not compute the time of the lowest"
         );
         assert_eq!(given_up(0, 1_000, 2.1, Some(0.1), 1.0), None, "there is no lower rendition");
-        // Without a byte the estimate counts: 32 Mb at 10 Mb/s.
+        // Before the first byte, the estimate is used: 32 Mb at 10 Mb/s.
         assert_eq!(given_up(3, 0, 2.1, None, 3.4), None);
         assert_eq!(
             given_up(3, 0, 2.1, None, 3.2),
@@ -441,7 +447,7 @@ mod tests {
         };
         rule.on_chunk(&given_up);
         assert_eq!(ask(&mut *rule, &ladder, (5, Some(3)), 20.0), Fetch(0));
-        // The next chunk arrives at 10 Mb/s. The earlier samples have no influence.
+        // The next chunk arrives at 10 Mb/s. The samples from before the reset have no influence.
         let next = ChunkSample {
             rendition: 0,
             bytes: 500_000,

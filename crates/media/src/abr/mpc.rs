@@ -6,13 +6,13 @@ use anabranch_plugin::Parameters;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 use std::collections::VecDeque;
 
-/// The rule: evaluates every sequence of renditions over a horizon and takes the first step of the
-/// best.
+/// The MPC rule: evaluates every sequence of renditions over a horizon, and chooses the first
+/// rendition of the best sequence.
 ///
 /// The value of a sequence is its quality, minus λ per unit of change, minus μ per second of stall.
-/// The throughput estimate is the harmonic mean of the last chunks. The robust form divides it by
-/// one plus the largest recent relative error. A playlist does not contain chunk sizes, so a
-/// chunk's size is its duration times the declared mean rate.
+/// The throughput estimate is the harmonic mean over the last chunks. The robust form divides the
+/// estimate by one plus the largest recent relative error. Playlists do not contain chunk sizes.
+/// The rule therefore assumes that a chunk's size is its duration times the declared mean rate.
 #[derive(Debug)]
 pub(super) struct Mpc {
     robust: bool,
@@ -26,7 +26,7 @@ pub(super) struct Mpc {
     predicted: Option<f64>,
 }
 
-/// The constants of one search.
+/// The inputs of one search, which do not change during it.
 struct Search<'a> {
     view: &'a AbrView<'a>,
     bps: f64,
@@ -41,7 +41,8 @@ impl Mpc {
             horizon: parameters.whole("horizon", 5, 1..=6) as usize,
             window: parameters.whole("window", 5, 1..=100) as usize,
             lambda: parameters.number("lambda", 1.0, 0.0..=1000.0),
-            // In Mb/s per second. The paper's 3000 kb/s is the top rate of its ladder.
+            // The unit is Mb/s per second. The paper uses 3000 kb/s, the highest rate of its
+            // ladder.
             mu: parameters.number_or("mu", None, 0.0..=100_000.0, "top"),
             throughputs: VecDeque::new(),
             errors: VecDeque::new(),
@@ -56,8 +57,8 @@ impl Mpc {
 }
 
 impl Search<'_> {
-    /// Returns the highest value of the next `left` chunks after `last` with a buffer, and its
-    /// first step.
+    /// Returns the best value of the next `left` chunks, and the first rendition of that sequence.
+    /// `last` is the rendition before them, and `buffer_s` the buffer at the start.
     fn best(&self, left: usize, last: Option<usize>, buffer_s: f64) -> (f64, usize) {
         if left == 0 {
             return (0.0, 0);
@@ -125,12 +126,12 @@ mod tests {
         let mut rule = rule(r#"{"name":"mpc","horizon":1}"#);
         assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0), "no throughput sample yet");
         fetched(&mut *rule, 0, 4_000_000, 2_000_000.0);
-        // The high chunk takes 8 s and its value is 4 - 3 - 4 x stall; the value of the low one is
-        // 1.
+        // The high chunk takes 8 s, so its value is 4 - 3 - 4 x stall. The value of the low chunk
+        // is 1.
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 7.9), Fetch(0));
-        // The values are equal at 8 s, and the lower rendition is taken.
+        // At 8 s both values are equal, and the lower rendition is chosen.
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 8.0), Fetch(0));
-        // From the high rendition, staying costs no change: 4 against 1 - 3.
+        // After a high chunk, staying has the value 4, and switching down 1 - 3.
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(1)), 8.0), Fetch(1));
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(1)), 6.6), Fetch(1), "4 - 4 x 1.4 > -2");
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(1)), 6.4), Fetch(0), "4 - 4 x 1.6 < -2");
@@ -141,7 +142,7 @@ mod tests {
         let ladder = ladder(&[1_000_000, 4_000_000]);
         let mut rule = rule(r#"{"name":"mpc","horizon":2}"#);
         fetched(&mut *rule, 0, 4_000_000, 8_000_000.0);
-        // Switching up at once: 4 - 3 + 4; staying low: 1 + 1.
+        // Switching up now has the value 4 - 3 + 4, and staying low 1 + 1.
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 8.0), Fetch(1));
     }
 
@@ -154,9 +155,9 @@ mod tests {
                 ask(&mut *rule, &ladder, (0, Some(1)), 0.0);
                 fetched(&mut *rule, 1, 16_000_000, bps);
             }
-            // The mean is 5.33 Mb/s, 3 s for a high chunk. It was 8 Mb/s when 4 Mb/s were measured,
-            // an error of one. The robust form therefore expects 6 s: a stall of 1.9 s costs 7.6,
-            // switching down costs 6.
+            // The mean is 5.33 Mb/s, so a high chunk takes 3 s. The estimate was 8 Mb/s when 4 Mb/s
+            // were measured, an error of one, so the robust form expects 6 s. The stall of 1.9 s
+            // then costs 7.6, and switching down costs 6.
             ask(&mut *rule, &ladder, (2, Some(1)), 4.1)
         };
         assert_eq!(asked(r#"{"name":"mpc","horizon":1,"form":"plain"}"#), Fetch(1));

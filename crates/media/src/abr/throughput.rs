@@ -1,13 +1,13 @@
-//! The highest rendition within a share of the throughput.
+//! A rule that chooses the highest rendition within a fraction of the throughput.
 
 use anabranch_plugin::Parameters;
 
 use super::estimate::FastAndSlow;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
-/// The rule: throughput only, like `ThroughputRule` of dash.js 5.
+/// The throughput rule, which works like `ThroughputRule` of dash.js 5 and ignores the buffer.
 ///
-/// The estimate is the smaller of two exponential means with half-lives of 3 s and 8 s of download
+/// The estimate is the smaller of two exponential means, with half-lives of 3 s and 8 s of download
 /// time. Nine tenths of it are used.
 #[derive(Debug)]
 pub(super) struct Throughput {

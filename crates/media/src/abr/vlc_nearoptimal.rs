@@ -1,14 +1,14 @@
-//! VLC 3's default rule (`adaptive/logic/NearOptimalAdaptationLogic.cpp`).
+//! The default rule of VLC 3 (`adaptive/logic/NearOptimalAdaptationLogic.cpp`).
 
 use anabranch_plugin::Parameters;
 
 use super::estimate::VlcAverage;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
-/// The rule: BOLA with VLC's constants.
+/// BOLA with the constants of VLC.
 ///
 /// As in VLC's code, utilities are logarithms of rates in bits per second, and the buffer is in
-/// seconds. The rule goes at most one step below the rendition that the throughput allows.
+/// seconds. The chosen rendition is at most one step below the one that the throughput allows.
 #[derive(Debug)]
 pub(super) struct VlcNearOptimal {
     min_s: f64,
@@ -19,7 +19,7 @@ pub(super) struct VlcNearOptimal {
 
 impl VlcNearOptimal {
     pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
-        // `minimumBufferS`. The player sets `bufferTargetS`.
+        // `minimumBufferS`. `bufferTargetS` is the player's maximum buffer by default.
         let min_s = parameters.number("min_s", 6.0, 1.1..=600.0);
         let target_s = parameters.number_or("target_s", None, 1.2..=3600.0, "player");
         Box::new(Self { min_s, target_s, average: VlcAverage::default(), bps: 0.0 })
@@ -35,7 +35,7 @@ impl VlcNearOptimal {
         let v = (self.min_s - 1.0) / (least + gamma);
         let score =
             |at: usize| (v * (utility(at) + gamma - least) - view.buffer_s) / view.peak_bps(at);
-        // Of equal scores the higher rendition is taken (`argmax <= arg`).
+        // If scores are equal, the higher rendition is chosen (`argmax <= arg`).
         (1..view.renditions()).fold(0, |best, at| if score(best) <= score(at) { at } else { best })
     }
 }
@@ -68,9 +68,9 @@ mod tests {
     use crate::abr::AbrDecision::Fetch;
     use crate::abr::testing::{ask, fetched, ladder, rule};
 
-    /// With 1 and 4 Mb/s, 6 s and 30 s: gamma = 1 + ln 4 / 4 = 1.3466, V = 5 / (ln 1e6 + gamma) =
-    /// 0.32977. The scores are equal where (V gamma - Q) / 1 = (V (ln 4 + gamma) - Q) / 4, at Q = V
-    /// gamma - V ln 4 / 3 = 0.2917 s.
+    /// With rates of 1 and 4 Mb/s and buffers of 6 s and 30 s, gamma = 1 + ln 4 / 4 = 1.3466 and
+    /// V = 5 / (ln 1e6 + gamma) = 0.32977. The scores (V gamma - Q) / 1 and (V (ln 4 + gamma) - Q) /
+    /// 4 are equal at Q = V gamma - V ln 4 / 3 = 0.2917 s.
     #[test]
     fn utility_and_buffer_decide() {
         let ladder = ladder(&[1_000_000, 4_000_000]);

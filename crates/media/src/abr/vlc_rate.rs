@@ -1,14 +1,14 @@
-//! VLC's rate-based rule (`adaptive/logic/RateBasedAdaptationLogic.cpp`).
+//! The rate-based rule of VLC (`adaptive/logic/RateBasedAdaptationLogic.cpp`).
 
 use anabranch_plugin::Parameters;
 
 use super::estimate::VlcAverage;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
-/// The rule: the highest rendition within three quarters of VLC's moving average of the throughput.
+/// A rule that chooses the highest rendition within three quarters of the throughput, of which it
+/// takes VLC's moving average.
 ///
-/// Consecutive downloads are combined until they have taken 0.25 s. They then count as one
-/// observation.
+/// Consecutive downloads are combined into one observation until they have taken 0.25 s.
 #[derive(Debug)]
 pub(super) struct VlcRate {
     share: f64,
@@ -57,12 +57,12 @@ mod tests {
         assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0));
         fetched(&mut *rule, 0, 4_000_000, 4_000_000.0);
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 0.0), Fetch(1), "3.0 Mb/s, just enough");
-        // Spread 4, moved 4 + 4: the average keeps 0.165 of 4 Mb/s and becomes 7.34, of which 5.5
-        // may be used.
+        // The spread is 4, and the observations moved by 4 + 4. The old mean of 4 Mb/s has a weight
+        // of 0.165. The new mean is 7.34, and 5.5 is usable.
         fetched(&mut *rule, 1, 12_000_000, 8_000_000.0);
         assert_eq!(ask(&mut *rule, &ladder, (2, Some(1)), 0.0), Fetch(1));
-        // Spread 5, moved 4 + 4 + 1: it keeps 0.1833 of 7.34 and becomes 8.7, of which 6.5 may be
-        // used.
+        // The spread is 5, and the observations moved by 4 + 4 + 1. The old mean of 7.34 has a
+        // weight of 0.1833. The new mean is 8.7, and 6.5 is usable.
         fetched(&mut *rule, 1, 12_000_000, 9_000_000.0);
         assert_eq!(ask(&mut *rule, &ladder, (3, Some(1)), 0.0), Fetch(2));
     }

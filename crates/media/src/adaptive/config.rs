@@ -1,29 +1,30 @@
-//! The adaptive player's parameters, with the values of VLC 3 and hls.js.
+//! The parameters of the adaptive player, with the values of VLC 3 and hls.js.
 
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Parameters of an [`AdaptivePlayer`](crate::AdaptivePlayer). Times are in nanoseconds. Absent
-/// values are those of the model.
+/// Parameters of an [`AdaptivePlayer`](crate::AdaptivePlayer). Times are in nanoseconds. An absent
+/// parameter has the value of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdaptiveConfig {
     /// The modelled player.
     pub model: PlayerModel,
-    /// Film to receive before playback starts.
+    /// The amount of film to receive before playback starts.
     pub start_buffer_ns: Option<u64>,
-    /// Film to receive before playback resumes after an underflow.
+    /// The amount of film to receive before playback resumes after an underflow.
     pub resume_buffer_ns: Option<u64>,
-    /// The maximum buffer: at this amount of unshown film, no more chunks are requested.
+    /// The maximum buffer. No chunk is requested while this amount of film is received and not yet
+    /// shown.
     pub max_buffer_ns: Option<u64>,
-    /// The maximum buffer in bytes. The larger of the two limits applies. The limit in bytes
-    /// permits at most ten minutes.
+    /// The maximum buffer in bytes. Of the two limits, the one that allows more film applies. The
+    /// limit in bytes allows at most ten minutes.
     pub max_buffer_bytes: Option<u64>,
-    /// The part of an incomplete chunk that can be shown.
+    /// The part of an incomplete chunk that can already be shown.
     pub append: Option<Append>,
     /// The number of concurrent requests.
     pub requests: Option<Requests>,
-    /// Whether requests carry CMCD (buffer and deadline).
+    /// Whether requests carry CMCD, with buffer and deadline.
     pub cmcd: bool,
 }
 
@@ -31,15 +32,15 @@ pub struct AdaptiveConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlayerModel {
-    /// The `adaptive` module of VLC 3. It starts at 6 s, keeps 30 s, and shows a chunk while it
-    /// arrives (`adaptive-maxbuffer`; `PlaylistManager.cpp`). After an underflow it refills a
-    /// network cache of 1 s (`es_out.c`).
+    /// The `adaptive` module of VLC 3. Playback starts with 6 s of film, and 30 s are buffered. A
+    /// chunk can be shown while it arrives (`adaptive-maxbuffer`; `PlaylistManager.cpp`). After an
+    /// underflow, a network cache of 1 s is filled again (`es_out.c`).
     #[default]
     Vlc,
-    /// hls.js 1.7. It starts with the first complete chunk and resumes with the next one. It keeps
-    /// 30 s or 60 MB, whichever is more, up to ten minutes (`maxBufferLength`, `maxBufferSize`,
-    /// `maxMaxBufferLength`). Video and audio are fetched at the same time (`StreamController`,
-    /// `AudioStreamController`).
+    /// hls.js 1.7. Playback starts with the first complete chunk, and resumes with the next one.
+    /// The buffer is 30 s or 60 MB, whichever is more, but at most ten minutes (`maxBufferLength`,
+    /// `maxBufferSize`, `maxMaxBufferLength`). Video and audio are fetched at the same time
+    /// (`StreamController`, `AudioStreamController`).
     Hlsjs,
 }
 
@@ -47,7 +48,7 @@ pub enum PlayerModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Append {
-    /// While it arrives: the playable share of its duration is the received share of its bytes.
+    /// While it arrives. The fraction that can be shown is the fraction of bytes received.
     Stream,
     /// When it is complete.
     Whole,
@@ -57,13 +58,13 @@ pub enum Append {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Requests {
-    /// One request, for the track that is behind.
+    /// One request, for the track with less received film.
     OneAtATime,
     /// One request per track, on separate connections.
     ///
-    /// The audio follows the video as in hls.js. A chunk is requested when the video reaches the
-    /// previous audio chunk (`BufferController.blockAudio`). It must not begin after the end of the
-    /// requested video (`AudioStreamController.doTickIdle`).
+    /// The audio follows the video as in hls.js. An audio chunk is requested when the video has
+    /// reached the previous audio chunk (`BufferController.blockAudio`). It must begin before the
+    /// end of the requested video (`AudioStreamController.doTickIdle`).
     OneATrack,
 }
 
@@ -104,7 +105,7 @@ impl Settings {
         }
     }
 
-    /// Returns the maximum buffer for a rate.
+    /// Returns the maximum buffer at a rate.
     pub(super) fn max_buffer(&self, rate_bps: u64) -> Duration {
         let seconds = self.max_buffer_bytes as f64 * 8.0 / rate_bps.max(1) as f64;
         let by_bytes = Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()));

@@ -1,4 +1,5 @@
-//! The downloads of an adaptive player: choice of the next request, responses, abandoned chunks.
+//! The downloads of an adaptive player: the choice of the next request, responses, and abandoned
+//! chunks.
 
 use super::records::ChunkRecord;
 use super::track::{Piece, Track, rendition};
@@ -18,7 +19,7 @@ impl AdaptivePlayer {
         &rendition(&self.ladder, track, number).chunks[next]
     }
 
-    /// Returns the track to fetch next: the one with less received film.
+    /// Returns the track to fetch next, which is the one with less received film.
     fn lagging_track(&self) -> Option<Track> {
         match (&self.audio, self.audio_is_complete(), self.video_is_complete()) {
             (_, true, true) => None,
@@ -30,8 +31,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Switches the audio to the group of the rendition chosen last, starting with its next chunk
-    /// (`AudioTrackController.switchLevel`). Skips chunks that the server does not have.
+    /// Switches the audio to the group of the current video rendition, from the next audio chunk on
+    /// (`AudioTrackController.switchLevel`). Chunks that the server does not have are skipped.
     pub(super) fn follow_video(&mut self, now: Instant) {
         let is_asked = self.pending.iter().any(|it| it.wanted.track() == Track::Audio);
         let Some(audio) = self.audio.as_mut().filter(|_| !is_asked) else {
@@ -57,8 +58,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Returns the duration that a chunk adds to its track. The audio chunks of another group may
-    /// have other boundaries.
+    /// Returns the duration by which a chunk extends its track. It can be less than the chunk's
+    /// duration if another group has other chunk boundaries.
     fn added(&self, track: Track, number: usize) -> Duration {
         match (track, &self.audio) {
             (Track::Audio, Some(audio)) => {
@@ -84,8 +85,8 @@ impl AdaptivePlayer {
     /// Returns the tracks that may request a chunk when their buffers have space, in the order of
     /// their requests.
     ///
-    /// With a time, the tracks are those that may request at this time. With `None`, they are those
-    /// that need a timer, after all possible requests have been sent.
+    /// With a time, these are the tracks that may send a request then. With `None`, they are the
+    /// tracks that need a timer, after all possible requests have been sent.
     pub(super) fn tracks_to_request(&self, now: Option<Instant>) -> [Option<Track>; 2] {
         match self.settings.requests {
             Requests::OneAtATime => {
@@ -95,10 +96,10 @@ impl AdaptivePlayer {
                 let video = !self.video_is_complete() && !self.is_pending(Track::Video);
                 let audio = self.audio_may_request(now) && !self.is_pending(Track::Audio);
                 let tracks = [video.then_some(Track::Video), audio.then_some(Track::Audio)];
-                // From the third chunk on, the audio requests first. Its previous chunk waits for
-                // video before it is buffered. When video arrives, that chunk is buffered before
-                // the video is, and the audio requests the next one. The second chunk must wait for
-                // more video than this.
+                // From the third chunk on, the audio requests first. The previous audio chunk is
+                // buffered when enough video has arrived, and this happens before the video itself
+                // is buffered. The audio then requests the next chunk. The second audio chunk must
+                // wait for more video.
                 let [video, audio] = tracks;
                 let sound_first = self.audio.as_ref().is_some_and(|audio| audio.next >= 2);
                 if sound_first { [audio, video] } else { tracks }
@@ -106,14 +107,15 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Returns whether the video is far enough for another audio request (`AudioStreamController`).
+    /// Returns whether enough video has arrived for another audio request
+    /// (`AudioStreamController`).
     ///
     /// - The audio playlist is requested together with the first video playlist.
-    /// - No chunk is requested before a video playlist has arrived (`onAudioTrackLoaded`).
-    /// - A further chunk is requested when the previous one is buffered. It is buffered when there
-    ///   is video for a twentieth of it (`WAITING_INIT_PTS`, `BufferController.blockAudio`).
-    /// - Except for the last one, no chunk may begin after the end of the current or next video
-    ///   chunk (`doTickIdle`).
+    /// - No audio chunk is requested before a video playlist has arrived (`onAudioTrackLoaded`).
+    /// - The next audio chunk is requested when the previous one is buffered. That requires video
+    ///   for a twentieth of its duration (`WAITING_INIT_PTS`, `BufferController.blockAudio`).
+    /// - Only the last audio chunk may begin after the end of the current or next video chunk
+    ///   (`doTickIdle`).
     fn audio_may_request(&self, now: Option<Instant>) -> bool {
         let (Some(sound), Some(audio)) = (self.ladder.sound(self.sound), &self.audio) else {
             return false;
@@ -134,8 +136,8 @@ impl AdaptivePlayer {
         let limit = on_its_way.or_else(|| match now {
             Some(now) if !self.may_request(Track::Video, now) => None,
             Some(_) => self.next_video_end(),
-            // No timer is needed while a playlist or initialization section of the video is being
-            // fetched. The end of that request calls this again.
+            // While a playlist or initialization section of the video is being fetched, no timer is
+            // needed. The end of that request calls this function again.
             None => self.is_pending(Track::Video).then(|| self.next_video_end()).flatten(),
         });
         may_begin
@@ -163,9 +165,9 @@ impl AdaptivePlayer {
         self.audio.as_ref().is_some_and(|audio| audio.next + 1 == all)
     }
 
-    /// Returns the time at which a track may send a request, or `None` for at once. It is the end
-    /// of the rule's wait, or the time at which the buffer has space. With one request per track,
-    /// the last audio chunk needs no space (`AudioStreamController.doTickIdle`).
+    /// Returns the time at which a track may send a request. `None` means at once. The time is the
+    /// end of the rule's wait, or the time at which the buffer has space. With one request per
+    /// track, the last audio chunk does not need space (`AudioStreamController.doTickIdle`).
     pub(super) fn may_request_at(&self, track: Track) -> Option<Instant> {
         let separate_audio = self.settings.requests == Requests::OneATrack && track == Track::Audio;
         if separate_audio && self.audio_is_at_last_chunk() {
@@ -175,7 +177,7 @@ impl AdaptivePlayer {
     }
 
     /// Returns the time at which the buffer of a track has space for another chunk. `None` means
-    /// now.
+    /// that it has space now.
     fn space_at(&self, track: Track) -> Option<Instant> {
         let State::Playing { since, from } = self.state else {
             return None;
@@ -211,7 +213,7 @@ impl AdaptivePlayer {
             (Track::Video, None) => match self.ask_rule(now) {
                 AbrDecision::Fetch(wanted) => wanted.min(self.ladder.renditions.len() - 1),
                 AbrDecision::Wait(seconds) => {
-                    // A waiting rule is called again after at least 1 ms, so that time advances.
+                    // The rule is called again after at least 1 ms, so that time advances.
                     let wait = Duration::from_secs_f64(seconds.clamp(0.001, 3600.0));
                     self.wait_until = Some(now + wait);
                     return None;
@@ -242,7 +244,8 @@ impl AdaptivePlayer {
         Some(fetched)
     }
 
-    /// Returns the rendition to fetch if the chosen one has a gap at the next chunk.
+    /// Returns the rendition to fetch: the chosen one, or another if that one has a gap at the next
+    /// chunk.
     fn with_chunk(&self, chosen: usize) -> usize {
         if self.video.knows_playlist(chosen) {
             self.ladder.without_gap(chosen, self.video.next)
@@ -277,7 +280,7 @@ impl AdaptivePlayer {
         self.rule.choose(&view)
     }
 
-    /// Completes the request at index `at`.
+    /// Handles the completion of the request at index `at`.
     pub(super) fn take(&mut self, now: Instant, at: usize) {
         let done = self.pending.remove(at);
         self.free.push(done.connection);
@@ -311,7 +314,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Calls a rule that watches downloads, and abandons the current one if it decides so.
+    /// Asks the rule whether to abandon the current download, and abandons it if the rule decides
+    /// so.
     pub(super) fn watch(&mut self, now: Instant) {
         let due = |it: &PendingRequest| it.next_watch.is_some_and(|due| due <= now);
         let Some(at) = self.pending.iter().position(due) else {
@@ -322,8 +326,9 @@ impl AdaptivePlayer {
         let Wanted::Piece { rendition, .. } = pending.wanted else {
             return;
         };
-        // hls.js checks once there is film to show, also during a stall: a stalled video element is
-        // not paused. A chunk that is already on the screen cannot be abandoned.
+        // hls.js checks a download once playback has started, also during a stall, because a
+        // stalled video element is not paused. A chunk that is already on the screen cannot be
+        // abandoned.
         let shown = self.position(now) > self.video.received;
         if shown || matches!(self.state, State::Starting | State::Ended) {
             return;

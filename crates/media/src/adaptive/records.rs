@@ -44,26 +44,26 @@ impl AdaptiveEventKind {
     }
 }
 
-/// The record of a requested chunk.
+/// A requested chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkRecord {
-    /// Its track.
+    /// The track of the chunk.
     pub track: Track,
-    /// Its index in the track.
+    /// The index of the chunk in the track.
     pub index: usize,
-    /// Its rendition, counted from the lowest.
+    /// The rendition, counted from the lowest.
     pub rendition: usize,
-    /// Its playing time.
+    /// The playing time of the chunk.
     pub duration: Duration,
-    /// Its size in bytes; the received bytes if it was abandoned.
+    /// The size in bytes. If the download was abandoned, the number of received bytes.
     pub bytes: u64,
     /// Time of the request.
     pub asked: Instant,
-    /// Time of its first byte.
+    /// The arrival time of the first byte.
     pub first_byte: Option<Instant>,
-    /// Time of its last byte.
+    /// The arrival time of the last byte.
     pub done: Option<Instant>,
-    /// Whether it was abandoned for a lower rendition.
+    /// Whether the download was abandoned for a lower rendition.
     pub abandoned: bool,
     /// The buffer at the time of the request.
     pub buffer_before: Duration,
@@ -111,8 +111,8 @@ impl ChunkRecord {
         self.done.is_some() && self.track == track
     }
 
-    /// Returns its throughput from the request to the last byte in bits per second, once it is
-    /// complete.
+    /// Returns the throughput from the request to the last byte in bits per second. `None` until
+    /// the chunk is complete.
     pub fn throughput_bps(&self) -> Option<f64> {
         let seconds = self.done?.since(self.asked).as_secs_f64();
         (seconds > 0.0).then(|| self.bytes as f64 * 8.0 / seconds)

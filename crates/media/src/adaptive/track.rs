@@ -1,4 +1,4 @@
-//! The progress of one track: the received film, and the next chunk.
+//! The progress of one track: the received film and the next chunk.
 
 use super::config::Append;
 use crate::ladder::{Ladder, Rendition};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// The track of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Track {
-    /// Video, including the audio if it is not fetched separately.
+    /// Video. If audio is not fetched separately, the audio is included.
     Video,
     /// Separate audio.
     Audio,
@@ -24,7 +24,7 @@ impl Track {
     }
 }
 
-/// The part of a track that a request fetches.
+/// The resource that a request fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Playlist,
@@ -34,11 +34,11 @@ pub(super) enum Piece {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
-    /// The index of the next chunk to fetch, or of the one being fetched.
+    /// The index of the chunk that is fetched next or is being fetched.
     pub(super) next: usize,
-    /// Duration of the complete chunks.
+    /// The duration of all complete chunks.
     pub(super) received: Duration,
-    /// Duration of the incomplete chunk that can be shown.
+    /// The duration of the part of the incomplete chunk that can be shown.
     partial: Duration,
     /// The rendition of the previous chunk.
     pub(super) last: Option<usize>,
@@ -48,7 +48,7 @@ pub(super) struct Progress {
     playlists: BTreeSet<usize>,
     /// The rendition and the index of the initialization section that the decoder uses.
     init: Option<(usize, usize)>,
-    /// The end of the chunk requested last.
+    /// The film time at which the last requested chunk ends.
     pub(super) asked_to: Option<Duration>,
     /// The switches: film time and new rendition. The first entry is the start of the film.
     pub(super) switches: Vec<(Duration, usize)>,
@@ -70,13 +70,14 @@ impl Progress {
         self.playlists.contains(&rendition)
     }
 
-    /// Skips a chunk that is missing on the server, up to this end.
+    /// Skips a chunk that the server does not have. The chunk ends at film time `end`.
     pub(super) fn skip(&mut self, end: Duration) {
         self.received = self.received.max(end);
         self.next += 1;
     }
 
-    /// Returns the part to fetch next so that the next chunk of a rendition can be shown.
+    /// Returns the resource to fetch next. A chunk needs its playlist and initialization section
+    /// first.
     pub(super) fn piece(&self, rendition: usize, of: &Rendition) -> Piece {
         if !self.playlists.contains(&rendition) {
             Piece::Playlist
@@ -104,7 +105,7 @@ impl Progress {
         }
     }
 
-    /// Records a completed part.
+    /// Handles the completion of a resource.
     pub(super) fn take(
         &mut self,
         piece: Piece,
@@ -126,7 +127,7 @@ impl Progress {
         }
     }
 
-    /// Records the request of the next chunk, of this duration, in a rendition.
+    /// Records a request for the next chunk, in this rendition and with this duration.
     pub(super) fn ask(&mut self, rendition: usize, duration: Duration) {
         self.asked_to = Some(self.received + duration);
         if self.last != Some(rendition) {
@@ -134,7 +135,7 @@ impl Progress {
         }
     }
 
-    /// Cancels the chunk being fetched.
+    /// Cancels the current chunk.
     pub(super) fn give_up(&mut self) {
         self.switches.pop_if(|(at, _)| *at == self.received);
         self.partial = Duration::ZERO;

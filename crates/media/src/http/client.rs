@@ -1,4 +1,5 @@
-//! The client side: writes requests, reads response heads, counts bodies (RFC 9112).
+//! The client side: writes requests, reads response heads, and counts the bytes of bodies (RFC
+//! 9112).
 
 use super::cmcd::ClientData;
 use super::range::{ByteRange, parse_number};
@@ -15,7 +16,7 @@ pub struct GetRequest {
     /// The resource's path as [`encoded_path`](super::encoded_path) returns it, for example
     /// `/a%20film.mp4`.
     pub target: String,
-    /// The requested bytes. If absent, the whole resource is requested (status 200).
+    /// The requested bytes. If absent, the request is for the whole resource (status 200).
     pub range: Option<ByteRange>,
     /// The player's buffer and deadline, sent as CMCD.
     pub client_data: ClientData,
@@ -54,37 +55,37 @@ fn push_escaped(head: &mut String, text: &str) {
 /// The head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// The status code, for example 200, 206, 404 or 416.
+    /// The status code, such as 200, 206, 404 or 416.
     pub status: u16,
-    /// The body's length in bytes.
+    /// The length of the body in bytes.
     pub content_length: u64,
-    /// The range of the resource that the body contains, if the status is 206.
+    /// The range of the resource that the body contains. Present if the status is 206.
     pub content_range: Option<ByteRange>,
-    /// The length of the whole resource in bytes, if the response contains it.
+    /// The length of the whole resource in bytes, if the head contains it.
     pub resource_length: Option<u64>,
     /// Whether the server keeps the connection open for another request.
     pub keep_alive: bool,
 }
 
-/// An event of a response.
+/// An event while a response is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseEvent {
     /// A response begins.
     Head(ResponseHead),
-    /// The number of bytes of its body that arrived; never zero.
+    /// This number of bytes of the body has arrived. Never zero.
     Body(u64),
     /// The response is complete. The next bytes begin another response.
     End,
 }
 
-/// The reason why a response cannot be read. The connection cannot be used afterwards.
+/// The reason why a response cannot be read. The connection then cannot be used any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResponseError {
     /// The head has more than [`HEAD_BYTES_MAX`] bytes.
     #[error("a response head of more than {HEAD_BYTES_MAX} bytes")]
     HeadTooLong,
-    /// The head gives no body length, gives two different lengths, or uses a transfer coding.
+    /// The head contains no body length, or two different lengths, or a transfer coding.
     #[error("a response of unknown length")]
     LengthUnknown,
     /// The head is not valid HTTP/1.x.
@@ -92,7 +93,7 @@ pub enum ResponseError {
     Malformed(#[from] httparse::Error),
 }
 
-/// A reader of the responses on one connection.
+/// Reads the responses on one connection.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseReader {
     head: Vec<u8>,
@@ -103,17 +104,17 @@ pub struct ResponseReader {
 }
 
 impl ResponseReader {
-    /// Returns a reader for a new connection.
+    /// Creates a reader for a new connection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads bytes as they arrive. The bytes of a body are only counted, at little cost.
+    /// Processes received bytes. The bytes of a body are only counted, which costs little.
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a response that this client understands. Every later
-    /// call returns the same error.
+    /// Returns an error if the bytes are not a response that this client accepts. Every later call
+    /// returns the same error.
     pub fn handle_bytes(&mut self, mut bytes: &[u8]) -> Result<(), ResponseError> {
         while !bytes.is_empty() {
             if let Some(error) = self.failed {
@@ -137,7 +138,7 @@ impl ResponseReader {
         self.events.pop_front()
     }
 
-    /// Reads bytes of a head and returns the bytes after its end.
+    /// Processes bytes of a head. Returns the bytes after the end of the head.
     fn read_head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ResponseError> {
         let before = self.head.len();
         let room = HEAD_BYTES_MAX - before;
@@ -147,7 +148,7 @@ impl ResponseReader {
         };
         let head = parse_head(&self.head[..end])?;
         self.head.clear();
-        // An interim response (1xx) is followed by the final one (RFC 9110 section 15.2).
+        // The final response follows an interim response (1xx) (RFC 9110 section 15.2).
         if !(100..200).contains(&head.status) {
             self.events.push_back(ResponseEvent::Head(head));
             (self.in_body, self.body_left) = (true, head.content_length);
@@ -206,8 +207,8 @@ fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
     Ok(head)
 }
 
-/// Parses `bytes a-b/n`, `bytes a-b/*` or `bytes */n` (RFC 9110 section 14.4) into range and
-/// resource length.
+/// Parses `bytes a-b/n`, `bytes a-b/*` or `bytes */n` (RFC 9110 section 14.4). Returns the range
+/// and the length of the resource.
 fn parse_content_range(value: &str) -> (Option<ByteRange>, Option<u64>) {
     let Some((range, length)) =
         value.strip_prefix("bytes ").and_then(|value| value.split_once('/'))

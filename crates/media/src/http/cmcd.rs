@@ -1,5 +1,5 @@
-//! Common Media Client Data (CTA-5004): player state that a request carries in the header field
-//! `CMCD-Request`.
+//! Common Media Client Data (CTA-5004): a request carries the state of the player in the header
+//! field `CMCD-Request`.
 //!
 //! The keys `bl` (buffer length) and `dl` (deadline) are implemented, both in milliseconds rounded
 //! to 100. Other keys are ignored. The other three header fields and the query argument `CMCD` are
@@ -12,29 +12,29 @@ use anabranch_units::Duration;
 /// The name of the header field.
 pub(super) const FIELD: &str = "CMCD-Request";
 
-/// The CMCD values of a request.
+/// The CMCD values in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientData {
     /// Buffer length of the requested object's track (`bl`).
     pub buffered: Option<Duration>,
-    /// Time from the request until the first sample is needed (`dl`).
+    /// Time from the request until the player needs the first sample (`dl`).
     pub deadline: Option<Duration>,
 }
 
-/// Returns milliseconds rounded to the nearest 100, as the standard recommends.
+/// Returns milliseconds rounded to the nearest 100 ms, as the standard recommends.
 fn hundreds(time: Duration) -> u64 {
     (time.as_nanos() + 50_000_000) / 100_000_000 * 100
 }
 
 impl ClientData {
-    /// Returns the values for an amount of buffered media. The deadline is zero if playback has not
-    /// started or has stalled.
+    /// Returns the values for this amount of buffered media. If playback has not started or has
+    /// stalled, the deadline is zero.
     pub(crate) fn of_buffer(buffered: Duration, plays: bool) -> Self {
         let deadline = if plays { buffered } else { Duration::ZERO };
         Self { buffered: Some(buffered), deadline: Some(deadline) }
     }
 
-    /// Writes the header field, if there is a value.
+    /// Writes the header field, if at least one value is set.
     pub(super) fn push_field(&self, head: &mut String) {
         let values = [("bl", self.buffered), ("dl", self.deadline)];
         let mut separator = ": ";
@@ -48,8 +48,7 @@ impl ClientData {
         }
     }
 
-    /// Parses the value of a header field. A key whose value is not a whole number counts as
-    /// absent.
+    /// Parses the value of the header field. A key is ignored if its value is not a whole number.
     pub(super) fn parse(value: &str) -> Self {
         let mut quoted = false;
         let pairs = value.split(|letter| {
@@ -83,7 +82,8 @@ mod tests {
             ClientData { buffered, deadline }.push_field(&mut head);
             head
         };
-        // CTA-5004, examples: `CMCD-Request: bl=21300,...`; rounded to the nearest 100 ms.
+        // CTA-5004, examples: `CMCD-Request: bl=21300,...`. Values are rounded to the nearest 100
+        // ms.
         assert_eq!(field(Some(21_349), Some(18_450)), "CMCD-Request: bl=21300,dl=18500\r\n");
         assert_eq!(field(None, Some(0)), "CMCD-Request: dl=0\r\n");
         assert_eq!(field(Some(49), None), "CMCD-Request: bl=0\r\n");

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-/// A range of bytes in a request. Both ends are included.
+/// A range of bytes in a request. Both ends are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// The first requested byte.
     pub first: u64,
-    /// The last requested byte; the end of the resource if absent.
+    /// The last requested byte. If absent, the range ends with the resource.
     pub last: Option<u64>,
 }
 
@@ -17,14 +17,14 @@ impl ByteRange {
         Self { first, last: None }
     }
 
-    /// Returns the bytes that this range selects of a resource of `size` bytes, or `None` if the
-    /// range starts after its end.
+    /// Returns the bytes that the range selects from a resource of `size` bytes. `None` if the
+    /// range starts after the end of the resource.
     pub fn of(self, size: u64) -> Option<Range<u64>> {
         let end = self.last.map_or(size, |last| last.saturating_add(1).min(size));
         (self.first < end).then_some(self.first..end)
     }
 
-    /// Returns the value of a `Range` field, `bytes=a-b`.
+    /// Returns the value of a `Range` field (`bytes=a-b`).
     pub(super) fn encode(self) -> String {
         match self.last {
             Some(last) => format!("bytes={}-{last}", self.first),
@@ -32,8 +32,9 @@ impl ByteRange {
         }
     }
 
-    /// Parses the value of a `Range` field. Returns `None` if it cannot be parsed: "a server MAY
-    /// ignore the Range header field", and then sends the whole resource (RFC 9110 section 14.2).
+    /// Parses the value of a `Range` field. If the value is not valid, returns `None`, and the
+    /// server sends the whole resource: "a server MAY ignore the Range header field" (RFC 9110
+    /// section 14.2).
     pub(super) fn parse(value: &str) -> Option<Self> {
         let (first, last) = value.trim().strip_prefix("bytes=")?.split_once('-')?;
         let first = parse_number(first)?;
@@ -42,7 +43,7 @@ impl ByteRange {
     }
 }
 
-/// Parses a number that consists of digits only; `u64::from_str` would accept a sign.
+/// Parses a number of digits only. `u64::from_str` would accept a sign.
 pub(super) fn parse_number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }

@@ -1,4 +1,5 @@
-//! The server side: reads requests, selects the bytes to send, writes response heads (RFC 9112).
+//! The server side: reads requests, selects the bytes to send, and writes response heads (RFC
+//! 9112).
 
 use super::cmcd::{self, ClientData};
 use super::range::ByteRange;
@@ -9,9 +10,9 @@ use std::ops::Range;
 /// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Requests the head and the body.
+    /// GET: a request for the head and the body.
     Get,
-    /// Requests only the head.
+    /// HEAD: a request for the head only.
     Head,
 }
 
@@ -20,9 +21,9 @@ pub enum Method {
 pub struct RequestHead {
     /// The method.
     pub method: Method,
-    /// The resource's path as the client sent it.
+    /// The path of the resource as sent by the client.
     pub target: String,
-    /// The requested bytes; the whole resource if absent or invalid.
+    /// The requested bytes. If absent or invalid, the request is for the whole resource.
     pub range: Option<ByteRange>,
     /// Whether the client may send another request on this connection.
     pub keep_alive: bool,
@@ -30,7 +31,7 @@ pub struct RequestHead {
     pub client_data: ClientData,
 }
 
-/// The reason why a request cannot be read. The connection cannot be used afterwards.
+/// The reason why a request cannot be read. The connection then cannot be used any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -48,7 +49,7 @@ pub enum RequestError {
     WithBody,
 }
 
-/// A reader of the requests on one connection, which may be pipelined.
+/// Reads the requests on one connection. Requests may be pipelined.
 #[derive(Clone, Debug, Default)]
 pub struct RequestReader {
     buffer: Vec<u8>,
@@ -57,28 +58,27 @@ pub struct RequestReader {
 }
 
 impl RequestReader {
-    /// Returns a reader for a new connection.
+    /// Creates a reader for a new connection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads bytes as they arrive. Bytes after an error are dropped.
+    /// Buffers received bytes. Bytes after an error are dropped.
     ///
-    /// Complete requests are kept until [`poll_request`](Self::poll_request) returns them. Their
-    /// number is bounded because the caller does not read the connection while it answers a
-    /// request.
+    /// [`poll_request`](Self::poll_request) returns the requests. The buffer is bounded if the
+    /// caller does not read the connection while it answers a request.
     pub fn handle_bytes(&mut self, bytes: &[u8]) {
         if self.failed.is_none() {
             self.buffer.extend_from_slice(bytes);
         }
     }
 
-    /// Returns the next request once its head is complete.
+    /// Returns the next request when its head is complete.
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a request that this server understands. Every later
-    /// call returns the same error.
+    /// Returns an error if the bytes are not a request that this server accepts. Every later call
+    /// returns the same error.
     pub fn poll_request(&mut self) -> Result<Option<RequestHead>, RequestError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -137,20 +137,20 @@ fn parse_head(bytes: &[u8]) -> Result<RequestHead, RequestError> {
     Ok(head)
 }
 
-/// The response of a server: a head, and the bytes of the resource that follow it.
+/// The response of a server: the head, and the part of the resource that forms the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status code: 200, 206, 404 or 416.
     pub status: u16,
-    /// The response's head as bytes.
+    /// The head as bytes.
     pub head: Bytes,
-    /// The bytes of the resource to send after the head; the caller owns the resource. Empty for no
-    /// body.
+    /// The bytes of the resource that form the body. The caller has the resource and sends them.
+    /// Empty if there is no body.
     pub body: Range<u64>,
 }
 
 impl Answer {
-    /// Returns the answer to a request. `resource_bytes` is the size of the resource, or `None` if
+    /// Builds the response to a request. `resource_bytes` is the size of the resource, or `None` if
     /// it does not exist.
     pub fn new(request: &RequestHead, resource_bytes: Option<u64>) -> Self {
         let Some(size) = resource_bytes else {

@@ -1,4 +1,4 @@
-//! The playlists of a ladder as text (RFC 8216).
+//! Writes the playlists of a ladder (RFC 8216).
 
 use super::{Chunk, Ladder, Rendition};
 use std::fmt::Write;
@@ -9,8 +9,8 @@ fn group(number: usize) -> String {
 }
 
 impl Ladder {
-    /// Returns the master playlist: one `EXT-X-MEDIA` per audio rendition, one `EXT-X-STREAM-INF`
-    /// per video rendition.
+    /// Returns the master playlist, with one `EXT-X-MEDIA` per audio rendition and one
+    /// `EXT-X-STREAM-INF` per video rendition.
     pub fn master_playlist(&self) -> String {
         let mut text = String::from("#EXTM3U\n#EXT-X-VERSION:4\n");
         let here = &self.master.path;
@@ -48,8 +48,8 @@ impl Ladder {
 }
 
 impl Rendition {
-    /// Returns the media playlist of a complete film: one `EXTINF` per chunk, and an
-    /// `EXT-X-BYTERANGE` if the chunk is a part of a file.
+    /// Returns the media playlist of a complete film, with one `EXTINF` per chunk. A chunk that is
+    /// a part of a file also has an `EXT-X-BYTERANGE`.
     pub fn media_playlist(&self) -> String {
         let longest = self.chunks.iter().map(|chunk| chunk.duration_ns).max().unwrap_or(0);
         // "The EXTINF duration of each Media Segment .., when rounded to the nearest integer, MUST
@@ -94,8 +94,8 @@ fn push_chunk(text: &mut String, here: &str, chunk: &Chunk) {
     let _ = writeln!(text, "{}", relative(here, &chunk.path));
 }
 
-/// Returns the reference to `path` in the playlist at `here`: relative if `path` is below its
-/// folder.
+/// Returns the reference to `path` in the playlist at `here`. It is relative if `path` is in the
+/// playlist's folder.
 fn relative<'a>(here: &str, path: &'a str) -> std::borrow::Cow<'a, str> {
     let folder = here.rfind('/').map_or(0, |slash| slash + 1);
     match path.strip_prefix(&here[..folder]) {

@@ -1,30 +1,30 @@
 //! Generated ladders: those of the two servers in UQ18.
 //!
-//! UQ18 gives the rates and the length of a chunk. These are our assumptions:
+//! UQ18 contains the rates and the duration of a chunk. These are our assumptions:
 //!
-//! - The rates are means without protocol and container overhead.
-//! - Audio is a separate rendition that plays with every video rendition.
-//! - Pictures are 16:9 at 30 per second.
+//! - The rates are mean rates, without the overhead of protocols and containers.
+//! - Audio is a separate rendition, used with every video rendition.
+//! - Pictures have the ratio 16:9, at 30 per second.
 //! - Each chunk is a file.
 //!
-//! Chunk sizes follow the same content in every rendition. The content depends on the ladder's name
-//! only, not on the seed of a run.
+//! The chunk sizes of all renditions follow the same content. The content depends on the name of
+//! the ladder, and not on the seed of a run.
 
 use super::{Chunk, Ladder, Rendition, Resource};
 use crate::content::Content;
 use anabranch_units::Seed;
 use serde::{Deserialize, Serialize};
 
-/// The choice of a generated ladder; absent values are those of UQ18.
+/// The parameters of a generated ladder. An absent parameter has the value of UQ18.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyntheticLadder {
-    /// The ladder's name: `uq18-jp` or `uq18-va`.
+    /// The name of the ladder: `uq18-jp` or `uq18-va`.
     pub name: String,
-    /// Its playing time in nanoseconds.
+    /// The playing time of the film in nanoseconds.
     #[serde(default)]
     pub duration_ns: Option<u64>,
-    /// The playing time of a chunk in nanoseconds; 10 s if absent.
+    /// The playing time of a chunk in nanoseconds. 10 s if absent.
     #[serde(default)]
     pub chunk_ns: Option<u64>,
 }
@@ -33,15 +33,15 @@ pub struct SyntheticLadder {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntheticLadderError {
-    /// The film or its chunks are shorter than 10 ms, or the film has over 100,000 chunks.
+    /// The film or a chunk is shorter than 10 ms, or the film has more than 100,000 chunks.
     #[error("a film of {duration_ns} ns cannot be cut into chunks of {chunk_ns} ns")]
     Duration {
         /// The requested duration.
         duration_ns: u64,
-        /// The requested chunk length.
+        /// The requested chunk duration.
         chunk_ns: u64,
     },
-    /// There is no such ladder.
+    /// There is no ladder with this name.
     #[error("unknown ladder: `{0}`")]
     Name(String),
 }
@@ -95,7 +95,7 @@ impl SyntheticLadder {
         PRINTED.iter().map(|printed| printed.name)
     }
 
-    /// Returns the ladder with this name, with the chunk length and the duration that its paper states.
+    /// Returns the parameters of this ladder, with the values of UQ18.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), duration_ns: None, chunk_ns: None }
     }
@@ -111,7 +111,7 @@ impl TryFrom<&SyntheticLadder> for Ladder {
             .ok_or_else(|| SyntheticLadderError::Name(wanted.name.clone()))?;
         let duration_ns = wanted.duration_ns.unwrap_or(printed.duration_ns);
         let chunk_ns = wanted.chunk_ns.unwrap_or(CHUNK_NS);
-        // Below 10 ms, the rates below would not give every chunk at least one byte.
+        // A chunk of less than 10 ms could have a size of zero at these rates.
         if duration_ns < NANOS / 100
             || chunk_ns < NANOS / 100
             || duration_ns.div_ceil(chunk_ns) > 100_000
@@ -146,7 +146,7 @@ fn width(height: u32) -> u32 {
     (height * 16).div_ceil(18) * 2
 }
 
-/// The chunks of a film: the duration of each, and its share of the film's bytes.
+/// The division of a film into chunks: the duration of each, and its fraction of the film's bytes.
 struct Cut<'a> {
     name: &'a str,
     lengths_ns: Vec<u64>,
@@ -170,7 +170,8 @@ impl<'a> Cut<'a> {
         Self { name, lengths_ns, weights }
     }
 
-    /// Returns a rendition at a mean rate. Video sizes follow the content, audio sizes do not.
+    /// Returns a rendition with this mean rate. The sizes of video chunks follow the content, and
+    /// those of audio chunks do not.
     fn rendition(&self, name: &str, mean_bps: u64, follows_content: bool) -> Rendition {
         let folder = format!("{}/{name}", self.name);
         let total_ns: u64 = self.lengths_ns.iter().sum();
@@ -182,7 +183,7 @@ impl<'a> Cut<'a> {
         let (mut so_far, mut spent) = (0.0, 0);
         let mut chunks = Vec::with_capacity(self.lengths_ns.len());
         for (index, &duration_ns) in self.lengths_ns.iter().enumerate() {
-            // The running sum is rounded, not each size, so that the total is exact.
+            // Rounding the running sum, and not each size, makes the total exact.
             so_far += weight(index);
             let until = (total * (so_far / weights)).round() as u64;
             let bytes = (until - spent).max(1);

@@ -1,25 +1,28 @@
-//! The player's clock: VLC 3.0's `src/input/clock.c` for a source whose pace the player controls.
+//! The clock of the player: `src/input/clock.c` of VLC 3.0, for a source whose pace the player
+//! controls.
 //!
-//! The demuxer reports the stream's clock as it reads. The first report after a reset maps stream
-//! time to system time. When buffering ends, the mapping is moved so that the first picture is due
-//! a moment later. A report is late if it comes more than the network delay after its time.
+//! The demuxer reports the value of the stream's clock as it reads. The first report after a reset
+//! maps stream time to system time. When buffering ends, the mapping is moved so that the first
+//! picture is due shortly afterwards. A report is late if it arrives after its mapped time plus the
+//! network delay.
 
 use super::config::PlayerConfig;
 use crate::timeline::MediaTime;
 use anabranch_units::{Duration, Instant};
 
-/// The number of recent lateness values that are used (`INPUT_CLOCK_LATE_COUNT`).
+/// The number of recent lateness values that are stored (`INPUT_CLOCK_LATE_COUNT`).
 const LATE_COUNT: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
-    /// The mapping of stream time to system time, both in nanoseconds. System time is signed: it
-    /// may be one network delay before the start of the run.
+    /// The mapping of stream time to system time, both in nanoseconds. The system time is signed,
+    /// because it can be up to one network delay before the start of the run.
     tie: Option<Tie>,
     last: MediaTime,
     /// The network delay (`i_pts_delay`). It never decreases.
     delay: Duration,
-    /// The lead that the demuxer has gained over the clock (`i_buffering_duration`).
+    /// The current lead of the demuxer over the clock, in addition to the delay
+    /// (`i_buffering_duration`).
     extra: Duration,
     extra_max: Duration,
     extra_rate: u64,
@@ -51,7 +54,7 @@ impl Clock {
         self.delay
     }
 
-    /// Adds a report of the stream's clock at `now`. Returns its lateness (`input_clock_Update`).
+    /// Processes a clock report at `now`, and returns its lateness (`input_clock_Update`).
     pub(super) fn update(&mut self, now: Instant, stream: MediaTime) -> Duration {
         if self.tie.is_some() {
             let read = stream.since(self.last).as_nanos();
@@ -71,15 +74,15 @@ impl Clock {
         late
     }
 
-    /// Returns the network delay that would have covered the usual lateness. The median of the last
-    /// three values ignores a single outlier (`input_clock_GetJitter`).
+    /// Returns a network delay that covers the usual lateness. It uses the median of the last three
+    /// values, which ignores a single outlier (`input_clock_GetJitter`).
     pub(super) fn wanted_delay(&self) -> Duration {
         let mut late = self.late;
         late.sort_unstable();
         self.delay + late[LATE_COUNT / 2]
     }
 
-    /// Increases the network delay. The stored lateness values decrease by the same amount
+    /// Increases the network delay. The stored lateness values become smaller by the same amount
     /// (`input_clock_SetJitter`).
     pub(super) fn grow_delay(&mut self, delay: Duration) {
         let growth = delay.saturating_sub(self.delay);
@@ -96,8 +99,7 @@ impl Clock {
         self.delay += growth;
     }
 
-    /// Removes the mapping of stream time to system time. The next report sets a new one
-    /// (`input_clock_Reset`).
+    /// Removes the mapping. The next report sets a new one (`input_clock_Reset`).
     pub(super) const fn reset(&mut self) {
         self.tie = None;
     }
@@ -106,12 +108,12 @@ impl Clock {
         self.tie.is_some()
     }
 
-    /// Returns the stream time that was read since the mapping was set.
+    /// Returns the stream time read since the mapping was set.
     pub(super) fn span(&self) -> Duration {
         self.tie.map_or(Duration::ZERO, |tie| self.last.since(MediaTime::from_nanos(tie.stream)))
     }
 
-    /// Moves the mapping so that its stream time is due `margin` from now
+    /// Moves the mapping so that its stream time is due `margin` after `now`
     /// (`input_clock_ChangeSystemOrigin`).
     pub(super) fn start(&mut self, now: Instant, margin: Duration) {
         if let Some(tie) = &mut self.tie {
@@ -119,7 +121,7 @@ impl Clock {
         }
     }
 
-    /// Returns the time at which the demuxer continues reading (`input_clock_GetWakeup`).
+    /// Returns the time at which the demuxer continues to read (`input_clock_GetWakeup`).
     pub(super) fn wake(&self) -> Option<Instant> {
         let extra = self.extra.as_nanos() as i64;
         self.tie.map(|tie| instant(tie.system + (self.last.as_nanos() - tie.stream) - extra))

@@ -1,4 +1,5 @@
-//! The progressive player's parameters: VLC 3.0's defaults, with VLC's names where it has one.
+//! The parameters of the progressive player. Defaults and names are those of VLC 3.0, if VLC has
+//! the parameter.
 
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
@@ -7,81 +8,82 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlayerConfig {
-    /// The network delay: film to read before playback starts, and the largest lateness of the
-    /// stream's clock before the player buffers again (`network-caching`).
+    /// The network delay. This amount of film is read before playback starts. If the stream's clock
+    /// is later than this, the player buffers again (`network-caching`).
     pub network_cache_ns: u64,
-    /// The size of the ring that reads ahead of the demuxer. A full ring stops reading the
-    /// connection (`prefetch-buffer-size`).
+    /// The size of the ring that the prefetch thread fills. While the ring is full, the connection
+    /// is not read (`prefetch-buffer-size`).
     pub prefetch_bytes: u64,
-    /// The largest increase of the network delay above `network_cache_ns` (`clock-jitter`).
+    /// The limit for the increase of the network delay above `network_cache_ns` (`clock-jitter`).
     pub jitter_cap_ns: u64,
-    /// The upper limit of the network delay, independent of the cache (`INPUT_PTS_DELAY_MAX`).
+    /// The limit of the network delay, regardless of `network_cache_ns` (`INPUT_PTS_DELAY_MAX`).
     pub delay_max_ns: u64,
-    /// The largest lateness of a picture that is still shown, in picture periods (`video_output.c`,
-    /// `ThreadDisplayPreparePicture`).
+    /// The largest lateness at which a picture is still shown, in picture periods
+    /// (`video_output.c`, `ThreadDisplayPreparePicture`).
     pub late_threshold_pictures: f64,
     /// Time from the end of buffering to the first picture (`es_out.c`,
     /// `EsOutDecodersStopBuffering`).
     pub start_margin_ns: u64,
-    /// The step by which the demuxer of an MP4 reads and advances the clock (`mp4.c`,
+    /// The film time by which the demuxer of an MP4 advances in a step (`mp4.c`,
     /// `DEMUX_INCREMENT`).
     pub clock_increment_ns: u64,
-    /// The largest lead of the demuxer over the clock during playback (`clock.c`,
+    /// The largest additional lead of the demuxer over the clock during playback (`clock.c`,
     /// `CR_BUFFERING_TARGET`).
     pub extra_buffer_ns: u64,
-    /// The rate at which it gains that lead, in 256ths of each second read (`CR_BUFFERING_RATE`).
+    /// The growth of that lead per second of film read, in units of 1/256 s (`CR_BUFFERING_RATE`).
     pub extra_buffer_rate: u64,
-    /// The longest time between two clock references (PCR) in an MPEG-TS. `FFmpeg`'s muxer writes
-    /// one every whole number of pictures within 100 ms.
+    /// The longest time between two clock references (PCR) in an MPEG-TS. The period is the largest
+    /// number of whole pictures within this time. For `FFmpeg`'s muxer the time is 100 ms.
     pub pcr_period_ns: u64,
-    /// The lead of an MPEG-TS's clock references over its pictures (`FFmpeg`'s `-muxdelay`).
+    /// The time by which the clock references of an MPEG-TS precede the pictures (`FFmpeg`'s
+    /// `-muxdelay`).
     pub pcr_lead_ns: u64,
-    /// The number of pictures that the decoder holds back in addition to reordering.
+    /// The number of pictures that the decoder holds back in addition to those for reordering.
     ///
-    /// It is the number of its frame threads minus one. VLC uses one thread more than there are
+    /// This is the number of frame threads minus one. VLC uses one thread more than the number of
     /// processors, at most six (`avcodec/video.c`). The default is the value for two processors.
     pub decoder_delay_pictures: u32,
-    /// The largest lateness of a picture at the decoder's output that does not count as late
-    /// (`avcodec-hurry-up`), in picture periods.
+    /// A picture that leaves the decoder with at most this lateness is in time, in picture periods
+    /// (`avcodec-hurry-up`).
     pub hurry_threshold_pictures: f64,
     /// The treatment of pictures whose references were lost.
     pub broken_references: BrokenReferences,
-    /// Whether an MP4 is opened as VLC opens it, with three requests on three connections.
+    /// Whether an MP4 is opened as by VLC, with three requests on three connections.
     ///
-    /// The first request reads the header. The second is for the data after the media data; there
-    /// is none, so the status is 416, unless the index is there. The third reads the rest. If the
-    /// prefetch thread misses the seek, the first connection delivers everything. If false, one
-    /// request fetches the whole file.
+    /// The first request reads the header. The second one is for the data after the media data.
+    /// Unless the index is there, there is no such data, and the status is 416. The third request
+    /// reads the rest. If the prefetch thread does not notice the seek, the first connection
+    /// delivers everything. If this parameter is false, one request fetches the whole file.
     pub probe_end: bool,
-    /// Time from the last byte of an MP4's header until the demuxer has parsed it and seeks to the
-    /// end. If absent, it depends on the header's length.
+    /// The time from the last byte of an MP4's header until the demuxer has parsed the header and
+    /// seeks to the end. If absent, it is computed from the header's length.
     pub probe_after_ns: Option<u64>,
-    /// Time that the demuxer stays at the end before it seeks back.
+    /// The time that the demuxer stays at the end of the file before it seeks back.
     ///
     /// The prefetch thread notices a seek only between two reads (`prefetch.c`, `Thread`). If no
-    /// data arrives during this time, no connection is opened. The most likely value is 1.4 ms,
-    /// measured with 25 films over one path at five rates; VLC opened 10 of them over one
-    /// connection. With the default of 0 the seek is always noticed. The real outcome depends on
-    /// the host's timing, which a run does not model.
+    /// data arrives during this time, no new connection is opened. The real outcome depends on the
+    /// timing of the host, which a run does not model. With the default of 0, the seek is always
+    /// noticed. The most likely value is 1.4 ms, measured with 25 films over one path at five
+    /// rates. VLC opened 10 of these films over one connection.
     pub probe_for_ns: u64,
-    /// Whether each of these connections is closed before the next one is opened, as in VLC 2
-    /// (`access/http.c`, `Seek`). VLC 3 opens the next one first. It closes the previous one when
-    /// the next is answered (`access/http/file.c`, `vlc_http_file_seek`).
+    /// Whether a connection is closed before the next one is opened, as in VLC 2 (`access/http.c`,
+    /// `Seek`). VLC 3 opens the next connection first, and closes the previous one when the
+    /// response on the next one arrives (`access/http/file.c`, `vlc_http_file_seek`).
     pub closes_before_seek: bool,
-    /// Whether requests carry CMCD (buffer and deadline).
+    /// Whether requests carry CMCD, with buffer and deadline.
     pub cmcd: bool,
 }
 
-/// The decoder's treatment of a picture that is predicted from a missing one.
+/// The handling of a picture whose reference is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BrokenReferences {
-    /// As in VLC 3. The packetizer of an MPEG-TS drops everything up to the next I picture
-    /// (`packetizer/h264.c`, `b_recovered`). An MP4 has no packetizer, and the decoder shows
-    /// damaged pictures (`avcodec-corrupted`).
+    /// As in VLC 3. For an MPEG-TS, the packetizer drops everything up to the next I picture
+    /// (`packetizer/h264.c`, `b_recovered`). For an MP4, there is no packetizer, and the decoder
+    /// shows damaged pictures (`avcodec-corrupted`).
     #[default]
     Auto,
-    /// The picture and all pictures predicted from it are discarded.
+    /// The picture and all pictures that depend on it are discarded.
     Discard,
     /// The picture is shown damaged.
     Show,
@@ -113,12 +115,12 @@ impl Default for PlayerConfig {
     }
 }
 
-/// The demuxer's parsing time per byte of an MP4's header in ns. VLC 3.0.24 took 5 ms for 67 kB and
-/// 9 ms for 134 kB, on one machine.
+/// The time to parse one byte of an MP4's header, in ns. On one machine, VLC 3.0.24 took 5 ms for
+/// 67 kB and 9 ms for 134 kB.
 const PARSE_NS: u64 = 70;
 
 impl PlayerConfig {
-    /// Returns the parsing time of a header of this many bytes.
+    /// Returns the time to parse a header of this length in bytes.
     pub(super) fn probe_after(&self, header: u64) -> Duration {
         Duration::from_nanos(self.probe_after_ns.unwrap_or(header.saturating_mul(PARSE_NS)))
     }
@@ -127,7 +129,7 @@ impl PlayerConfig {
         Duration::from_nanos(self.network_cache_ns)
     }
 
-    /// Returns the largest network delay that can be reached.
+    /// Returns the limit of the network delay.
     pub(super) fn delay_cap(&self) -> Duration {
         let grown = self.network_cache_ns.saturating_add(self.jitter_cap_ns);
         Duration::from_nanos(grown.min(self.delay_max_ns))

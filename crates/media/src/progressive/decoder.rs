@@ -1,42 +1,42 @@
-//! The decoder: the pictures that it holds back, and the frames that it drops after a row of late
+//! The decoder: the pictures that it holds back, and the pictures that it drops after several late
 //! ones.
 //!
-//! This is VLC's `avcodec-hurry-up` (`modules/codec/avcodec/video.c`). A picture that leaves the
-//! decoder late increments a counter, and one in time resets it. Above four, the decoder drops
-//! non-reference pictures and decodes references without output. From twelve on it drops a packet
-//! undecoded and decrements the counter. VLC does not count these pictures as lost.
+//! This models VLC's `avcodec-hurry-up` (`modules/codec/avcodec/video.c`). The decoder counts
+//! consecutive late pictures at its output. Above four, it drops pictures that are no references,
+//! and decodes references without output. From twelve on, it drops each packet undecoded and
+//! decrements the counter. VLC does not count these pictures as lost.
 
 use super::config::PlayerConfig;
 use crate::timeline::Timeline;
 use anabranch_units::{Duration, Instant};
 use std::collections::BTreeSet;
 
-/// The number of consecutive late pictures above which the decoder has no output
+/// Above this number of consecutive late pictures, the decoder has no output
 /// (`check_frame_should_be_dropped`).
 const LATE_HIDDEN: u32 = 4;
-/// The number of consecutive late pictures from which packets are dropped undecoded
+/// From this number of consecutive late pictures on, packets are dropped undecoded
 /// (`check_frame_should_be_dropped`).
 const LATE_DROPPED: u32 = 12;
-/// The duration of a row of late pictures after which packets are dropped independent of their
-/// number (`check_block_being_late`).
+/// If pictures have been late for longer than this, packets are dropped regardless of the number of
+/// late pictures (`check_block_being_late`).
 const LATE_TOO_LONG: Duration = Duration::from_secs(5);
 
-/// The decoder's treatment of a packet.
+/// The handling of a packet by the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It is decoded. The picture that leaves the decoder for it is displayed.
+    /// The packet is decoded. The picture that leaves the decoder next is displayed.
     Decoded,
-    /// It is decoded. The picture that leaves the decoder for it is not displayed.
+    /// The packet is decoded. The picture that leaves the decoder next is not displayed.
     Hidden,
-    /// It is not decoded.
+    /// The packet is not decoded.
     Dropped,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
-    /// The decoder's delay: it returns a picture when it holds more than this number of pictures.
+    /// The number of pictures that must be in the decoder before the next one leaves it.
     hold: usize,
-    /// The largest lateness at the output that does not count as late.
+    /// A picture that leaves the decoder with less lateness than this is in time.
     threshold: Duration,
     /// The pictures in the decoder, by display rank.
     inside: BTreeSet<usize>,
@@ -56,7 +56,7 @@ impl Decoder {
         }
     }
 
-    /// Takes in the next packet and returns its treatment.
+    /// Passes the next packet to the decoder. Returns how it is handled.
     pub(super) fn enter(&mut self, now: Instant, rank: usize, reference: bool) -> Entry {
         if self.late >= LATE_DROPPED
             || (self.late > 0 && now.since(self.late_since) > LATE_TOO_LONG)
@@ -75,13 +75,13 @@ impl Decoder {
         Entry::Hidden
     }
 
-    /// Removes the next output picture if the decoder contains more than it holds back.
+    /// Removes the next output picture. Returns `None` if the decoder holds all its pictures back.
     pub(super) fn leave(&mut self) -> Option<usize> {
         if self.inside.len() > self.hold { self.inside.pop_first() } else { None }
     }
 
-    /// Counts a leaving picture as late or in time (`update_late_frame_count`). `due` is `None`
-    /// while the player buffers, because there is no clock.
+    /// Counts a picture that leaves the decoder as late or in time (`update_late_frame_count`).
+    /// `due` is `None` while the player buffers, because the clock does not run.
     pub(super) fn count(&mut self, now: Instant, due: Option<Instant>) {
         if due.is_some_and(|due| due + self.threshold <= now) {
             self.late += 1;
@@ -93,7 +93,7 @@ impl Decoder {
         }
     }
 
-    /// Releases all pictures, because no more packets follow.
+    /// Stops holding pictures back, because no more packets follow.
     pub(super) const fn drain(&mut self) {
         self.hold = 0;
     }
@@ -114,7 +114,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// Returns the treatment of packets by a decoder whose pictures all leave 40 ms late, at 25
+    /// Returns how a decoder handles its packets if all pictures leave it 40 ms late, at 25
     /// pictures per second.
     fn hasty(rows: usize, gap_ms: u64, reference: bool) -> Vec<Entry> {
         let film = SyntheticFilm {
@@ -141,13 +141,13 @@ mod tests {
         use Entry::{Decoded, Dropped, Hidden};
         let expected = [&[Decoded; 5][..], &[Hidden; 7], &[Dropped, Hidden], &[Dropped, Hidden]];
         assert_eq!(hasty(16, 40, true), expected.concat());
-        // Pictures that are not references are not decoded, so the counter does not change.
+        // Pictures that are no references are not decoded, so the counter does not change.
         assert_eq!(hasty(8, 40, false), [&[Decoded; 5][..], &[Dropped; 3]].concat());
     }
 
     #[test]
     fn packets_are_dropped_after_five_seconds_of_late_pictures() {
-        // The counter is two after five seconds: two packets are dropped.
+        // After five seconds, the counter is two, so two packets are dropped.
         assert_eq!(hasty(5, 2_600, true)[2..], [Entry::Dropped, Entry::Dropped, Entry::Decoded]);
     }
 

@@ -1,14 +1,16 @@
-//! The demuxer reads the film's packets in steps, and sets the player's clock after each step.
+//! The demuxer: the steps in which it reads the packets of the film, and the value of the clock
+//! after each step.
 //!
-//! - MP4 (`mp4.c`, `DemuxMoov`): steps of 250 ms. A step reads in file order until every track is
-//!   past the step's end, and always whole runs of one track. Then the clock advances to that end.
-//! - MPEG-TS (`ts.c`, `PCRHandle`): the clock is in the file, in the first transport packet of a
-//!   picture. It is ahead of the picture by the muxer's delay. A picture is complete when the next
-//!   one begins.
-//! - Others: the clock is the decoding time of each picture.
+//! - MP4 (`mp4.c`, `DemuxMoov`): a step covers 250 ms of film. It reads packets in file order until
+//!   every track has reached the end of the step. Consecutive packets of a track are read together.
+//!   Then the clock advances to the end of the step.
+//! - MPEG-TS (`ts.c`, `PCRHandle`): the file contains the clock, in the first transport packet of a
+//!   picture. The clock is ahead of the picture by the muxer's delay. A picture is complete when
+//!   the next one begins.
+//! - Other formats: the clock is the decoding time of each picture.
 //!
 //! Packets are read in file order. If the tracks of an MP4 are not interleaved, VLC seeks between
-//! them. This demuxer does not seek: it must reach the second track before playback starts.
+//! them. This demuxer does not seek, so it must read up to the second track before playback starts.
 
 use super::config::PlayerConfig;
 use crate::timeline::{Container, MediaTime, Packet, Stream, Timeline};
@@ -16,32 +18,33 @@ use anabranch_units::Duration;
 
 /// The size of an MPEG-TS transport packet in bytes.
 const TRANSPORT_PACKET: u64 = 188;
-/// The longest run of one track that is read at once (`DEMUX_TRACK_MAX_PRELOAD`): 15 s.
+/// The longest film time of consecutive packets of a track that are read together
+/// (`DEMUX_TRACK_MAX_PRELOAD`): 15 s.
 const RUN_MAX_NS: i64 = 15_000_000_000;
 
-/// The data to read before the next clock report.
+/// The data that the demuxer reads before its next clock report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// All packets before this index go to their decoders, ...
+    /// The packets before this index are passed to their decoders.
     pub(super) packets_end: usize,
-    /// ... all bytes before this position are read, ...
+    /// The bytes before this file position are read.
     pub(super) bytes_end: u64,
-    /// ... and then the stream's clock has this value.
+    /// The value of the stream's clock after the step.
     pub(super) clock: MediaTime,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Demux {
     pacing: Pacing,
-    /// For each packet, the file position up to which the file must be read to complete it; never
-    /// decreasing.
+    /// For each packet, the file position up to which the file must be read to complete the packet.
+    /// The positions never decrease.
     ends: Vec<u64>,
-    /// The packet indices of each track: video, audio.
+    /// The indices of the packets of each track: video, then audio.
     tracks: [Vec<u32>; 2],
-    /// The number of packets of each track in the steps so far.
+    /// The number of packets of each track in all steps so far.
     covered: [usize; 2],
     last: Option<Step>,
-    /// The end position of the step before the last.
+    /// The end of the step before the last one, as a file position.
     before: u64,
 }
 
@@ -65,7 +68,8 @@ impl Demux {
             Container::MpegTs => {
                 let period = film.frame_period().as_nanos().max(1);
                 Pacing::References {
-                    // One microsecond of tolerance avoids losing a picture by rounding.
+                    // A tolerance of one microsecond avoids an error of one picture due to
+                    // rounding.
                     every: ((config.pcr_period_ns + 1_000) / period).max(1) as usize,
                     lead: config.pcr_lead_ns as i64,
                 }
@@ -76,22 +80,22 @@ impl Demux {
         Self { pacing, ends, tracks, covered: [0; 2], last: None, before: 0 }
     }
 
-    /// Returns the file position up to which the file must be read to complete this packet.
+    /// Returns the file position up to which the file must be read to complete a packet.
     pub(super) fn end_of(&self, packet: usize) -> u64 {
         self.ends[packet]
     }
 
-    /// Returns the last packet that is complete when the file has been read up to `position`.
+    /// Returns the last complete packet if the file has been read up to `position`.
     pub(super) fn last_whole(&self, position: u64) -> Option<usize> {
         self.ends.partition_point(|&end| end <= position).checked_sub(1)
     }
 
-    /// Returns the file position at which the last returned step begins.
+    /// Returns the file position at which the most recent step begins.
     pub(super) const fn read_before(&self) -> u64 {
         self.before
     }
 
-    /// Returns the next step, or `None` at the end of the file.
+    /// Returns the next step. `None` at the end of the file.
     pub(super) fn next_step(&mut self, film: &Timeline) -> Option<Step> {
         let packets = film.packets();
         if self.last.is_some_and(|step| step.packets_end == packets.len()) {
@@ -99,7 +103,7 @@ impl Demux {
         }
         let step = match self.pacing {
             Pacing::Increments { origin, increment } => match self.last {
-                // The first packet sets the clock for the first time, as a reference.
+                // The step with the first packet sets the origin of the clock.
                 None => self.step_to(packets, 1, origin),
                 Some(step) => self.increment_step(packets, step, increment),
             },
@@ -158,7 +162,8 @@ const fn track(stream: Stream) -> usize {
     }
 }
 
-/// Returns the index after the run of one track that contains `last` (`mp4.c`, `DemuxTrack`).
+/// Returns the index after the last of the packets that are read together with packet `last`
+/// (`mp4.c`, `DemuxTrack`).
 fn run_end(packets: &[Packet], last: usize) -> usize {
     let Packet { stream, dts, .. } = packets[last];
     let in_run = |packet: &&Packet| packet.stream == stream && packet.dts <= dts.offset(RUN_MAX_NS);
@@ -186,7 +191,7 @@ fn arrival_ends(film: &Timeline, video: &[u32]) -> Vec<u64> {
     ends
 }
 
-/// Returns the film time from `position` to the last packet read.
+/// Returns the film time from `position` to packet `last`.
 pub(super) fn media_ahead(film: &Timeline, last: Option<usize>, position: MediaTime) -> Duration {
     last.map_or(Duration::ZERO, |last| film.packets()[last].dts.since(position))
 }

@@ -1,19 +1,19 @@
-//! The player's requests and its received data: the prefetch ring.
+//! The requests of the player, and the prefetch ring with the received data.
 //!
-//! VLC's prefetch thread (`stream_filter/prefetch.c`) reads as fast as the network delivers until
+//! VLC's prefetch thread (`stream_filter/prefetch.c`) reads as fast as the network delivers, until
 //! its ring is full. Then TCP flow control stops the server.
 //!
-//! The demuxer of an MP4 looks for boxes after the media data before it plays: it seeks to the end
-//! and back. If the prefetch thread notices the seek, which it does when a read returns, it uses
-//! three connections:
+//! Before playback, the demuxer of an MP4 looks for boxes after the media data: it seeks to the end
+//! of the file and back. The prefetch thread can notice the seek only when a read returns. If it
+//! does, it uses three connections:
 //!
-//! 1. The first one reads the header.
-//! 2. The second one requests the end (`access/http/file.c`, one response per connection). There is
-//!    nothing, so the status is 416. The ring keeps its data.
-//! 3. The third one reads on where the first response was left.
+//! 1. The first connection reads the header.
+//! 2. The second connection requests the end of the file (`access/http/file.c`, one response per
+//!   connection). There is no data, so the status is 416, and the ring keeps its data.
+//! 3. The third connection continues where the first response was abandoned.
 //!
-//! The server fills an abandoned connection until the answer on the next one closes it. If no data
-//! arrives between the seeks, the first connection delivers the whole file.
+//! The server sends on an abandoned connection until the response on the next connection closes it.
+//! If no data arrives between the two seeks, the first connection delivers the whole file.
 
 use super::config::PlayerConfig;
 use crate::http::{ByteRange, ClientData};
@@ -23,41 +23,41 @@ use anabranch_units::{Duration, Instant};
 /// A request of the player to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its number. The caller passes received bytes with it.
+    /// The number of the request. The caller passes it with the received bytes.
     pub id: u64,
-    /// The connection for this request. A number that has not been used before means a new
-    /// connection.
+    /// The connection for the request. A number that was not used before means a new connection.
     pub connection: u32,
-    /// The connection that the player abandons and closes, including its unread data.
+    /// The connection that the player abandons. It is closed, and its unread data is discarded.
     pub leaves: Option<u32>,
-    /// Whether to close that connection at once, and not when this request is answered.
+    /// Whether to close the abandoned connection at once, and not when this request is answered.
     pub closes_before: bool,
-    /// The resource: its path on the server, encoded for a request line, without a leading slash.
+    /// The path of the resource on the server, encoded for a request line, without a leading slash.
     pub resource: String,
-    /// The requested bytes; the whole resource if absent.
+    /// The requested bytes. If absent, the request is for the whole resource.
     pub range: Option<ByteRange>,
-    /// The player's buffer and deadline, if it reports them.
+    /// The player's buffer and deadline, if CMCD is enabled.
     pub client_data: ClientData,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Reading the data before the first packet (the `moov` box).
+    /// The data before the first packet is being read (the `moov` box).
     Header,
-    /// Reading on while the demuxer parses the header, until this time.
+    /// The demuxer parses the header until this time. Reading continues.
     Parsing(Instant),
-    /// Reading on while the demuxer is at the end of the file, until this time.
+    /// The demuxer is at the end of the file until this time. Reading continues.
     AtEnd(Instant),
-    /// Reading the data after the last packet. The first response was left at `header_end`.
+    /// The data after the last packet is being read. The first response was abandoned at
+    /// `header_end`.
     Trailer { header_end: u64 },
-    /// Reading the film.
+    /// The film is being read.
     Film,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     phase: Phase,
-    /// The file position of the next byte of the current request.
+    /// The file position of the next byte of the current response.
     position: u64,
     request: u64,
     asked: bool,
@@ -83,7 +83,7 @@ impl Intake {
             first_packet,
             last_packet_end: packets.iter().map(crate::Packet::end).max().unwrap_or(0),
             size_bytes: film.size_bytes(),
-            // A ring of size zero would accept no data.
+            // A ring of size zero could not accept any data.
             ring_bytes: config.prefetch_bytes.max(1),
             closes_before_seek: config.closes_before_seek,
             probe_after: config.probe_after(first_packet),
@@ -106,7 +106,7 @@ impl Intake {
         })
     }
 
-    /// Advances the phases by time. Returns true if the received data has become that of the film.
+    /// Advances the phase to `now`. Returns whether the received data has become part of the film.
     pub(super) fn advance(&mut self, now: Instant) -> bool {
         if let Phase::Parsing(until) = self.phase
             && now >= until
@@ -126,7 +126,7 @@ impl Intake {
         }
     }
 
-    /// Returns the latest time to call [`advance`](Self::advance).
+    /// Returns the time of the next call of [`advance`](Self::advance).
     pub(super) fn timeout(&self) -> Option<Instant> {
         match self.phase {
             Phase::Parsing(until) => Some(until + self.probe_for),
@@ -139,7 +139,7 @@ impl Intake {
         self.ask(Phase::Trailer { header_end: self.position }, self.last_packet_end);
     }
 
-    /// Receives `n` bytes of a request. Returns true if they belong to the film.
+    /// Receives `n` bytes for a request. Returns whether they are part of the film.
     pub(super) fn handle_bytes(&mut self, now: Instant, request: u64, n: u64) -> bool {
         self.advance(now);
         if request != self.request || !self.asked {
@@ -161,7 +161,7 @@ impl Intake {
         false
     }
 
-    /// Receives the end of a response. A response with status 416 has no bytes.
+    /// Handles the end of a response. A response with status 416 has no bytes.
     pub(super) fn handle_end(&mut self, request: u64) {
         if request == self.request
             && self.asked
@@ -183,7 +183,7 @@ impl Intake {
         if self.phase == Phase::Film { self.position } else { 0 }
     }
 
-    /// Returns the number of bytes in the ring if the demuxer has read up to `consumed`.
+    /// Returns the number of bytes in the ring, if the demuxer has read up to `consumed`.
     pub(super) fn held(&self, consumed: u64) -> u64 {
         self.received().saturating_sub(consumed)
     }

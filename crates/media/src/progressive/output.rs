@@ -1,15 +1,16 @@
-//! The way of pictures from the demuxer to the screen, and their fates.
+//! The path of the pictures from the demuxer to the screen, and their fates.
 //!
-//! A picture leaves the decoder once enough later ones are in it (reordering, frame threads). It is
-//! shown at its time, or discarded if it is more than half a picture period late (`video_output.c`,
-//! `ThreadDisplayPreparePicture`). This happens *after* the decoder, so a picture that is discarded
-//! as late still serves as a reference. References are lost by a flush, which empties the decoder.
-//! The pictures up to the next I picture are then predicted from missing ones.
+//! A picture leaves the decoder when enough later pictures are in the decoder (because of
+//! reordering and frame threads). It is shown at its display time. If it is more than half a
+//! picture period late, it is discarded (`video_output.c`, `ThreadDisplayPreparePicture`). This
+//! happens *after* the decoder, so a late picture is still a reference for others. A flush empties
+//! the decoder, and the references are lost. All pictures up to the next I picture then depend on
+//! missing references.
 //!
 //! While the player buffers, the first picture from the decoder is shown at once. The second one
 //! waits for the display and blocks the decoder (`decoder.c`, `DecoderPlayVideo`,
-//! `DecoderWaitUnblock`). Packets that are read meanwhile wait before the decoder, and all are
-//! decoded when playback starts. Decoding takes no time.
+//! `DecoderWaitUnblock`). Packets that are read in the meantime wait before the decoder. All of
+//! them are decoded when playback starts. Decoding takes no time.
 
 use super::clock::Clock;
 use super::config::{BrokenReferences, PlayerConfig};
@@ -20,24 +21,24 @@ use anabranch_units::{Duration, Instant};
 /// The fate of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was displayed.
+    /// The picture was displayed.
     Displayed,
-    /// It was read but not displayed, for this reason.
+    /// The picture was read but not displayed, for this reason.
     Discarded(Cause),
-    /// It was read but discarded by an underflow.
+    /// The picture was read, and discarded by an underflow.
     Flushed,
-    /// It was not read, or its display time was not reached.
+    /// The picture was not read, or its display time was not reached.
     Unplayed,
 }
 
 /// The reason why a picture was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It came too late for the display. VLC counts it as a lost picture.
+    /// The picture was too late for the display. VLC counts it as a lost picture.
     Late,
-    /// A picture that it is predicted from was lost. VLC does not count it.
+    /// A reference of the picture was lost. VLC does not count it.
     Reference,
-    /// The decoder dropped it after a row of late pictures. VLC does not count it.
+    /// The decoder dropped the picture after several late pictures. VLC does not count it.
     Haste,
 }
 
@@ -52,7 +53,7 @@ impl Fate {
         }
     }
 
-    /// Returns the reason's name in the trace; empty unless the picture was discarded.
+    /// Returns the name of the reason in the trace. Empty if the picture was not discarded.
     pub const fn why(self) -> &'static str {
         match self {
             Self::Discarded(Cause::Late) => "late",
@@ -66,19 +67,19 @@ impl Fate {
 /// The record of one picture of the film.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRecord {
-    /// Its display rank.
+    /// The display rank of the picture.
     pub index: u32,
-    /// Its presentation time in film time.
+    /// The presentation time, in film time.
     pub pts: MediaTime,
-    /// Its coding type.
+    /// The coding type of the picture.
     pub kind: PacketKind,
-    /// Coded size in bytes.
+    /// The coded size in bytes.
     pub size: u32,
-    /// Its fate.
+    /// The fate of the picture.
     pub fate: Fate,
-    /// Its scheduled display time, if one was set.
+    /// The display time of the picture, if it has been set.
     pub due: Option<Instant>,
-    /// The time at which it was displayed.
+    /// The time at which the picture was displayed.
     pub shown: Option<Instant>,
 }
 
@@ -86,28 +87,27 @@ pub struct FrameRecord {
 pub(super) struct Output {
     frames: Vec<FrameRecord>,
     decoder: Decoder,
-    /// For each picture by display rank, whether its references were lost.
+    /// Whether the references of each picture were lost, by display rank.
     broken: Vec<bool>,
     discards_broken: bool,
-    /// Whether a picture that the decoder dropped breaks the pictures that refer to it. VLC's
-    /// packetizer, which discards pictures after a flush, does not know which ones the decoder
-    /// dropped.
+    /// Whether a picture that the decoder dropped counts as a lost reference. VLC's packetizer
+    /// discards pictures after a flush, but does not know which pictures the decoder dropped.
     drops_break: bool,
     threshold: Duration,
-    /// The number of pictures read. In decoding order, those from `decoded` on wait before the
-    /// decoder.
+    /// The number of pictures read. In decoding order, the pictures from `decoded` to `read` wait
+    /// before the decoder.
     read: usize,
     /// The number of pictures that entered the decoder.
     decoded: usize,
-    /// The first picture in decoding order since the decoder was last emptied.
+    /// The first picture that entered the decoder after it was last emptied, in decoding order.
     decoder_start: usize,
-    /// Whether the player buffers, so that the decoder waits.
+    /// Whether the player buffers, so that the decoder waits for the display.
     waiting: bool,
     /// The picture that was shown at once during buffering.
     forced: Option<usize>,
     /// The picture that waits for the display.
     waiting_picture: Option<usize>,
-    /// The pictures sent to the display and not revoked, in order.
+    /// The pictures sent to the display, in order, without those that a flush has removed.
     sent: Vec<usize>,
 }
 
@@ -155,13 +155,13 @@ impl Output {
         self.decode(now, film, clock);
     }
 
-    /// Releases the pictures in the decoder, because no more will be read.
+    /// Releases all pictures in the decoder, because no more will be read.
     pub(super) fn end(&mut self, now: Instant, clock: &Clock) {
         self.decoder.drain();
         self.give_out(now, clock, true);
     }
 
-    /// Decodes the pictures that wait, unless a waiting picture blocks the decoder.
+    /// Decodes the pictures that wait before the decoder, unless a picture waits for the display.
     fn decode(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
         while self.decoded < self.read && self.waiting_picture.is_none() {
             let rank = film.decode_order()[self.decoded] as usize;
@@ -186,7 +186,8 @@ impl Output {
         }
     }
 
-    /// Passes pictures from the decoder to the display. They are discarded if `shown` is false.
+    /// Passes pictures from the decoder to the display. If `shown` is false, they are discarded
+    /// instead.
     fn give_out(&mut self, now: Instant, clock: &Clock, shown: bool) {
         while self.waiting_picture.is_none()
             && let Some(rank) = self.decoder.leave()
@@ -208,7 +209,7 @@ impl Output {
         }
     }
 
-    /// Resumes decoding because the clock starts to run.
+    /// Resumes decoding when the clock starts.
     pub(super) fn start(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
         self.waiting = false;
         if let Some(rank) = self.forced.take() {
@@ -221,12 +222,12 @@ impl Output {
         self.decode(now, film, clock);
     }
 
-    /// Sends a picture to the display. This decides its fate before its display time, but a flush
-    /// before that time revokes it.
+    /// Sends a picture to the display. The fate of the picture is recorded now, before its display
+    /// time. A flush before that time cancels it.
     fn show(&mut self, now: Instant, clock: &Clock, rank: usize) {
         let frame = &mut self.frames[rank];
         frame.due = clock.due(frame.pts);
-        // A picture without a clock has no display time and is dropped (`decoder.c`).
+        // Before the clock is set, the picture has no display time and is dropped (`decoder.c`).
         match frame.due {
             Some(due) if now.since(due) <= self.threshold => {
                 frame.fate = Fate::Displayed;
@@ -238,7 +239,7 @@ impl Output {
     }
 
     /// Discards all pictures that are not on the screen: in the display's queue, in the decoder,
-    /// and before it. The player then buffers.
+    /// and before the decoder. The player buffers after that.
     pub(super) fn flush(&mut self, now: Instant, film: &Timeline) {
         while let Some(&rank) = self.sent.last()
             && self.frames[rank].shown.is_some_and(|shown| shown > now)

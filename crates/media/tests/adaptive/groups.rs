@@ -1,10 +1,10 @@
-//! Tests of audio groups that follow the video rendition, of gaps, and of initialization sections
-//! that change.
+//! Tests of audio groups that follow the video rendition, of gaps, and of changes of the
+//! initialization section.
 
 use super::{Toy, Watched, hlsjs, ladder, rendition, vlc, watch};
 use anabranch_media::{Chunk, Ladder, Track};
 
-/// An ABR rule that switches up after the first chunk if the link is fast enough.
+/// The name of an ABR rule that switches up after the first chunk if the link is fast enough.
 const THROUGHPUT: &str = r#"{"name":"throughput"}"#;
 
 fn names(seen: &Watched) -> Vec<&str> {
@@ -15,7 +15,7 @@ fn names(seen: &Watched) -> Vec<&str> {
         .collect()
 }
 
-/// Returns a ladder of two renditions, each with its own audio rendition.
+/// Returns a ladder with two renditions and separate audio for each.
 fn with_groups(low_chunks: usize, high_chunks: usize) -> Ladder {
     let mut film = ladder(&[1_000_000, 2_000_000], 4);
     film.audio = Some(rendition("low", 64_000, low_chunks));
@@ -40,8 +40,8 @@ fn audio_follows_the_group_of_the_video_rendition() {
 
 #[test]
 fn an_audio_group_with_other_chunks_continues_at_the_same_time() {
-    // The audio of the first rendition has chunks of 4 s, that of the second has chunks of 2 s. The
-    // switch at 4 s therefore continues with the third chunk.
+    // The audio chunks are 4 s long in the first group and 2 s long in the second group. After the
+    // switch at 4 s, the audio continues with the third chunk of the second group.
     let mut film = with_groups(4, 8);
     for chunk in &mut film.more_audio[0].chunks {
         chunk.duration_ns = 2_000_000_000;
@@ -53,8 +53,8 @@ fn an_audio_group_with_other_chunks_continues_at_the_same_time() {
 
 #[test]
 fn long_audio_chunks_wait_for_short_video_chunks() {
-    // 9 video chunks of 1 s and 3 audio chunks of 3 s. While the playlist of the higher rendition
-    // is being fetched, the audio is ahead.
+    // There are 9 video chunks of 1 s and 3 audio chunks of 3 s. The audio is ahead while the
+    // playlist of the higher rendition is being fetched.
     let mut film = ladder(&[500_000, 2_000_000], 9);
     for chunk in film.renditions.iter_mut().flat_map(|it| &mut it.chunks) {
         chunk.duration_ns = 1_000_000_000;

@@ -1,5 +1,5 @@
-//! Tests of the adaptive player on a link of known rate and latency: start, stalls and switches by
-//! formula, and properties that hold on any link.
+//! Tests of the adaptive player on a link with known rate and latency. Start, stalls and switches
+//! are compared with formulas, and some properties must hold on any link.
 
 mod groups;
 mod sound;
@@ -14,7 +14,7 @@ use anabranch_units::{Duration, Instant};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// The number of bytes that arrive at a time.
+/// The number of bytes that arrive at once.
 const PIECE: u64 = 1_000;
 
 fn rendition(name: &str, rate_bps: u64, chunks: usize) -> Rendition {
@@ -49,7 +49,7 @@ fn ladder(rates_bps: &[u64], chunks: usize) -> Ladder {
     Ladder { name: "toy".into(), master, renditions, audio: None, more_audio: Vec::new() }
 }
 
-/// A link with a latency per response, and a rate that changes at given times (s, bits/s).
+/// A link with a latency for each response. The rate changes at given times (s, bits/s).
 #[derive(Clone, Debug)]
 struct Toy {
     latency_s: f64,
@@ -61,7 +61,7 @@ impl Toy {
         Self { latency_s, rates: vec![(0.0, rate_bps)] }
     }
 
-    /// Returns the arrival time of bytes whose transfer begins at `from`.
+    /// Returns the arrival time of `bytes` whose transfer begins at `from`.
     fn arrival(&self, from: f64, bytes: u64) -> f64 {
         let begun = self.rates.iter().rev().find(|(since, _)| *since <= from);
         from + bytes as f64 * 8.0 / begun.map_or(1.0, |(_, rate)| *rate)
@@ -72,7 +72,7 @@ struct Watched {
     player: AdaptivePlayer,
     events: Vec<AdaptiveEvent>,
     resources: Vec<(f64, u32, String)>,
-    /// The abandoned connections with the times at which they were abandoned.
+    /// The abandoned connections, with the times at which the player abandoned them.
     left: Vec<(f64, u32)>,
     /// The largest number of concurrent requests.
     most: usize,
@@ -99,7 +99,7 @@ fn at(seconds: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(seconds)
 }
 
-/// A request in progress: its connection, its missing bytes, and the start time of the next
+/// A request in progress: its connection, the number of missing bytes, and the start of the next
 /// transfer.
 struct Coming {
     id: u64,
@@ -108,7 +108,7 @@ struct Coming {
     from: f64,
 }
 
-/// Plays the film to the end. Each connection has the full rate of the link.
+/// Plays the film to the end. Every connection has the full rate of the link.
 fn watch(config: &AdaptiveConfig, ladder: Ladder, abr: &str, link: &Toy) -> Watched {
     ladder.check().expect("the ladder is valid");
     let files = ladder.files();
@@ -186,8 +186,8 @@ fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
 #[test]
 fn the_start_takes_two_playlists_and_six_seconds_of_film() {
     let seen = watch(&vlc(), ladder(&[1_000_000], 10), LOWEST, &Toy::new(0.1, 2e6));
-    // Two playlists of 4 ms, a chunk of 2 s, half a chunk of 1 s. Each response starts 0.1 s after
-    // its request.
+    // Two playlists take 4 ms each, a chunk takes 2 s, and half a chunk 1 s. Each response starts
+    // 0.1 s after its request.
     let start = 0.104 * 2.0 + 2.1 + 1.1;
     assert_near(&seen.times(AdaptiveEventKind::Start), &[start], 0.005);
     assert_near(&seen.times(AdaptiveEventKind::Underflow), &[], 0.0);
@@ -214,9 +214,9 @@ fn hlsjs_starts_with_one_chunk_and_stalls_after_each_slow_chunk() {
 #[test]
 fn vlc_shows_chunks_while_they_arrive_and_refills_one_second() {
     let seen = watch(&vlc(), ladder(&[1_000_000], 14), LOWEST, &Toy::new(0.0, 0.8e6));
-    // After the playlists, 0.8 s of film arrive per second: 6 s of it after 7.5 s. Playback catches
-    // up where 0.8 t = t - 7.5, and later where 0.8 t = shown + (t - resumed). Data arrives every 8
-    // ms; each such step changes the result by 40 ms.
+    // After the playlists, 0.8 s of film arrive per second, so 6 s have arrived after 7.5 s. An
+    // underflow occurs when 0.8 t = t - 7.5, and later when 0.8 t = shown + (t - resumed). Data
+    // arrives every 8 ms, which can change the result by 40 ms.
     let t0 = 0.02;
     let (underflows, resumes) = ([37.5, 43.75, 50.0, 56.25, 62.5, 68.75], [38.75, 45.0, 51.25]);
     let shifted = |times: &[f64]| times.iter().map(|t| t + t0).collect::<Vec<_>>();
@@ -275,8 +275,8 @@ fn separate_audio_is_fetched_between_video_chunks() {
     both.audio = Some(rendition("audio", 100_000, 10));
     let seen = watch(&vlc(), both, LOWEST, &Toy::new(0.0, 2e6));
     assert_eq!(seen.chunks(Track::Audio).count(), 10);
-    // Three playlists of 4 ms, then 4 s of video and audio in 2.2 s. Then 4 s of video, and audio
-    // until 2 s of it have arrived.
+    // Three playlists take 4 ms each, and 4 s of video and audio take 2.2 s. Then come 4 s of
+    // video, and 2 s of audio.
     assert_near(&seen.times(AdaptiveEventKind::Start), &[0.012 + 2.2 + 2.0 + 0.1], 0.01);
     assert_eq!(seen.most, 1);
     assert!(seen.resources.iter().all(|(_, connection, _)| *connection == 0));
@@ -333,8 +333,8 @@ fn hlsjs_abandons_a_chunk_that_would_stall_and_opens_a_new_connection() {
 fn hlsjs_also_abandons_a_chunk_during_a_stall() {
     let mut link = Toy::new(0.0, 200e6);
     link.rates.push((6.0, 0.9e6));
-    // A chunk of 4 s is requested with one second of buffer: playback stalls before the first
-    // check.
+    // A chunk of 4 s is requested with one second in the buffer, so playback stalls before the
+    // first check.
     let config = AdaptiveConfig { max_buffer_ns: Some(1_000_000_000), ..hlsjs() };
     let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..config };
     let rates = [200_000, 1_000_000, 8_000_000];

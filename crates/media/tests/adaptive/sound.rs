@@ -1,4 +1,4 @@
-//! Tests of concurrent video and audio requests, as in hls.js.
+//! Tests of simultaneous requests for video and audio, as in hls.js.
 
 use super::{LOWEST, Toy, Watched, assert_near, hlsjs, ladder, rendition, seconds, watch};
 use anabranch_media::{AdaptiveConfig, AdaptiveEventKind, ChunkRecord, Ladder, Requests, Track};
@@ -18,7 +18,7 @@ fn hlsjs_fetches_audio_and_video_at_the_same_time() {
     };
     let expected = [
         ("master.m3u8", (0.0, 0)),
-        // The playlists are requested together, and so are the first chunks of both tracks.
+        // Both playlists are requested together, and so are the first chunks of both tracks.
         ("1000000.m3u8", (0.004, 0)),
         ("audio.m3u8", (0.004, 1)),
         ("1000000/0.ts", (0.008, 0)),
@@ -26,7 +26,8 @@ fn hlsjs_fetches_audio_and_video_at_the_same_time() {
         // The second audio chunk waits for the first video chunk, which takes 2 s.
         ("1000000/1.ts", (2.008, 0)),
         ("audio/1.ts", (2.008, 1)),
-        // From the third chunk on, audio requests first and uses the connection that was used last.
+        // From the third chunk on, the audio requests first. It gets the most recently used
+        // connection.
         ("audio/2.ts", (4.008, 0)),
         ("1000000/2.ts", (4.008, 1)),
         ("audio/3.ts", (6.008, 1)),
@@ -38,15 +39,15 @@ fn hlsjs_fetches_audio_and_video_at_the_same_time() {
     }
     assert_near(&seen.times(AdaptiveEventKind::Start), &[2.008], 1e-6);
     assert_near(&seen.times(AdaptiveEventKind::Underflow), &[], 0.0);
-    // The same with one request at a time.
+    // The same film with one request at a time.
     let by_turns = AdaptiveConfig { requests: Some(Requests::OneAtATime), ..hlsjs() };
     let seen = watch(&by_turns, with_sound(&[1_000_000], 10), LOWEST, &Toy::new(0.0, 2e6));
     assert_eq!(seen.most, 1);
     assert_near(&seen.times(AdaptiveEventKind::Start), &[0.012 + 2.2], 1e-6);
 }
 
-/// Returns the completion times of video chunks with their ends, and the request times of audio
-/// chunks with their starts. All are in seconds.
+/// Returns (completion time, end) of the video chunks and (start, request time) of the audio
+/// chunks, in seconds.
 fn times(seen: &Watched, sound_s: f64) -> [Vec<(f64, f64)>; 2] {
     let done = |chunk: &ChunkRecord| chunk.done.map_or(f64::NAN, seconds);
     let pictures = seen.chunks(Track::Video);
@@ -57,7 +58,7 @@ fn times(seen: &Watched, sound_s: f64) -> [Vec<(f64, f64)>; 2] {
 
 #[test]
 fn audio_requests_follow_the_received_video() {
-    // Video takes as long to fetch as it plays. Audio chunks of any length take much less.
+    // The time to fetch video equals its playing time. Audio takes much less time.
     for (sound_s, chunks) in [(4.0, 12), (2.0, 24), (12.0, 4), (3.5, 14)] {
         let mut film = with_sound(&[1_000_000], 12);
         film.audio = Some(rendition("audio", 100_000, chunks)).map(|mut audio| {
@@ -69,15 +70,15 @@ fn audio_requests_follow_the_received_video() {
         for (number, (asked, begins)) in sound.iter().enumerate().skip(1) {
             let is_in = |by: f64| pictures.iter().rfind(|it| it.0 <= by + 1e-9);
             let shown = is_in(*asked).map_or(0.0, |it| it.1);
-            // The previous audio chunk is buffered once there is video for a twentieth of it.
+            // The previous audio chunk is buffered when video for a twentieth of it has arrived.
             let needed = begins - 0.95 * sound_s;
             assert!(shown > needed, "{number} of {sound_s} s with pictures of {shown} s");
             // The current video chunk ends four seconds later. Only the last audio chunk may begin
-            // after that.
+            // after that end.
             let is_last = number + 1 == sound.len();
             assert!(*begins <= shown + 4.0 || is_last, "{number} of {sound_s} s beside {shown} s");
         }
-        // Audio chunks of the same length are requested together with the corresponding video
+        // An audio chunk with the duration of a video chunk is requested together with that video
         // chunk.
         if (sound_s - 4.0).abs() < 1e-9 {
             let mut beside = sound.iter().skip(1).zip(&pictures);
@@ -90,7 +91,7 @@ fn audio_requests_follow_the_received_video() {
 fn audio_is_requested_while_the_video_buffer_is_full() {
     let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..hlsjs() };
     let mut film = with_sound(&[1_000_000], 30);
-    // Audio chunks have 5 s, so that the buffers of both tracks have space at different times.
+    // With audio chunks of 5 s, the buffers of the two tracks have space at different times.
     film.audio = film.audio.map(|mut audio| {
         audio.chunks.truncate(24);
         audio.chunks.iter_mut().for_each(|chunk| chunk.duration_ns = 5_000_000_000);
@@ -113,8 +114,8 @@ fn abandoning_video_keeps_the_audio_request_and_uses_its_connection_if_idle() {
     link.rates.push((3.0, 0.9e6));
     let config = AdaptiveConfig { max_buffer_ns: Some(5_000_000_000), ..hlsjs() };
     let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..config };
-    // An audio chunk takes very little time or, at a high rate, more than the abandoned video
-    // chunk.
+    // Fetching an audio chunk takes almost no time or, at a high rate, more time than the abandoned
+    // video chunk.
     let given_up = |sound_bps: u64| {
         let mut film = ladder(&[200_000, 1_000_000, 8_000_000], 12);
         film.audio = Some(rendition("audio", sound_bps, 12));
