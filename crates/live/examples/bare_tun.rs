@@ -1,10 +1,10 @@
-//! Measures a TUN device without an endpoint: packets written to it and answers read from it.
+//! Measures a TUN device without an endpoint: packets written to the device and replies read from it.
 //!
-//! `bare_tun DEVICE CLIENT FROM TO PACKETS SIZE` writes PACKETS UDP datagrams of SIZE bytes, headers included, to the
-//! device. They go from the address FROM to a socket at TO in the network namespace CLIENT. That socket answers every
-//! second datagram with one as long as an acknowledgement, and the program reads these answers. At most 256 datagrams
-//! are in flight. Prints the seconds until the last datagram was written, and the number of datagrams that the socket
-//! received.
+//! `bare_tun DEVICE CLIENT FROM TO PACKETS SIZE` writes PACKETS UDP datagrams of SIZE bytes, including
+//! headers, to the device. They go from the address FROM to a socket at TO in the network namespace CLIENT.
+//! The socket replies to every second datagram with a datagram of the size of an acknowledgement. The program
+//! reads these replies. At most 256 datagrams are in flight. The output is the time until the last datagram
+//! was written in seconds, and the number of datagrams that the socket received.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -22,13 +22,13 @@ const PORT: u16 = 5000;
 /// The lengths of an IPv4 and a UDP header, bytes.
 const IP: usize = 20;
 const UDP: usize = 8;
-/// The length of an answer, bytes: an IPv4 packet with a `DATA_ACK` and timestamps.
+/// The length of a reply in bytes: an IPv4 packet with a `DATA_ACK` and timestamps.
 const ANSWER: usize = 64;
 /// The largest number of datagrams in flight. It is smaller than the device's queue.
 const ON_THE_WAY: u64 = 256;
-/// The time without a datagram after which the client stops.
+/// The client stops after this time without a datagram.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
-/// The time without an answer after which the datagrams in flight count as lost.
+/// After this time without a reply, the datagrams in flight count as lost.
 const LOST: Duration = Duration::from_millis(5);
 
 /// Returns the Internet checksum (RFC 1071).
@@ -56,7 +56,8 @@ fn datagram(from: Ipv4Addr, to: Ipv4Addr, size: usize) -> Vec<u8> {
     packet
 }
 
-/// Receives datagrams and answers every second one, until none arrives for [`PATIENCE`]. Counts them in `came`.
+/// Receives datagrams and replies to every second one, until none arrives for [`PATIENCE`]. Counts them in
+/// `came`.
 fn answer(socket: &UdpSocket, came: &AtomicU64) -> io::Result<()> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut buffer = vec![0; 65_536];
@@ -87,7 +88,7 @@ fn run(words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let (mut sent, mut answers) = (0, 0);
     let clock = Clock::start();
     while sent < packets {
-        // Each answer acknowledges two datagrams.
+        // Each reply acknowledges two datagrams.
         let until = clock.now() + LOST;
         while sent - answers * 2 >= ON_THE_WAY {
             answers += u64::from(tun.read(&mut buffer)?.is_some());

@@ -1,11 +1,12 @@
-//! Transfers bytes as fast as possible over the host's own MPTCP or TCP.
+//! Transfers bytes as fast as possible over the MPTCP or TCP of the host.
 //!
 //! Usage: `bulk serve|fetch NAMESPACE ADDRESS:PORT mptcp|tcp down|up CONNECTIONS BYTES`
 //!
-//! `serve` listens in the network namespace NAMESPACE, prints `ready` and serves that many connections. `fetch` opens
-//! all connections before the first byte is sent. It prints the seconds until every connection has transferred its
-//! BYTES. With `down`, the client requests the bytes with one byte, and the server sends them. With `up`, the client
-//! sends the bytes, and the server confirms them with one byte. Each connection has a thread.
+//! `serve` listens in the network namespace NAMESPACE, prints `ready`, and serves CONNECTIONS connections.
+//! `fetch` opens all connections before it sends the first byte. It prints the time until every connection
+//! has transferred BYTES bytes, in seconds. With `down`, the client requests the bytes with one byte, and the
+//! server sends them. With `up`, the client sends the bytes, and the server confirms them with one byte. Each
+//! connection has a thread.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -27,15 +28,15 @@ use rustix::net::{
 /// The largest number of bytes per read or write.
 const PIECE: usize = 256 << 10;
 
-/// The parsed arguments.
+/// The arguments of the program.
 #[derive(Clone)]
 struct Asked {
     address: SocketAddr,
     protocol: Protocol,
-    /// The client sends and the server receives.
+    /// Whether the client sends and the server receives.
     up: bool,
     connections: usize,
-    /// The number of bytes for each connection.
+    /// The number of bytes to transfer on each connection.
     bytes: usize,
 }
 
@@ -93,7 +94,7 @@ impl Asked {
             self.send(&mut stream)?;
         }
         stream.shutdown(Shutdown::Write)?;
-        // Waits until the client has closed: an earlier close by the server could lose bytes that are still in flight.
+        // Waits until the client has closed. If the server closed earlier, bytes in flight could be lost.
         stream.read_to_end(&mut Vec::new()).map(|_| ())
     }
 
@@ -107,7 +108,7 @@ impl Asked {
     }
 }
 
-/// Waits for all threads. Returns the error of the first thread in the list that failed.
+/// Waits for all threads. Returns the error of the first thread in the list that has failed.
 fn joined(threads: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn Error>> {
     for thread in threads {
         thread.join().map_err(|_| "a thread failed")??;
@@ -141,7 +142,7 @@ fn fetch(asked: &Asked, namespace: &Path) -> Result<(), Box<dyn Error>> {
             asked.fetch(stream)
         }));
     }
-    // The clock starts before the barrier: other threads may run first once the barrier opens.
+    // The clock starts before the barrier, because other threads may run first when the barrier opens.
     let clock = Clock::start();
     start.wait();
     joined(threads)?;

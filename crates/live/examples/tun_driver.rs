@@ -16,8 +16,8 @@
 //! kill %1; ip netns delete client
 //! ```
 //!
-//! Only this program answers at 10.9.0.1; the client sees it as a host behind the device. Further arguments are
-//! addresses that are announced to the client, which may join them.
+//! Only this program answers at 10.9.0.1. The client sees it as a host behind the device. Addresses after the
+//! number of bytes are announced to the client, which may open subflows to them.
 
 #![expect(clippy::disallowed_methods, reason = "a real world reads a clock")]
 
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         arguments.next().ok_or(USAGE)?.parse()?,
     );
     let announced = arguments.map(|text| text.parse()).collect::<Result<Vec<IpAddr>, _>>()?;
-    // IFF_TUN | IFF_NO_PI: a packet begins with its IP header.
+    // IFF_TUN | IFF_NO_PI: packets begin with the IP header.
     let device = DeviceBuilder::new()
         .name(device)
         .with(|builder| {
@@ -55,8 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&device, server(address, bytes, &announced)?)
 }
 
-/// Sends a number of bytes, and discards all data from the client, for example its request. `Bulk` does not read, and a
-/// connection with unread data never ends.
+/// Sends a number of bytes and discards all data from the client, for example its request. `Bulk` does not
+/// read, and a connection with unread data would never end.
 struct Download(Bulk);
 
 impl Application for Download {
@@ -66,9 +66,9 @@ impl Application for Download {
     }
 }
 
-/// Returns a host that listens at an address and sends `bytes` bytes on each connection.
+/// Returns a host that listens on an address and sends `bytes` bytes on each connection.
 fn server(address: SocketAddr, bytes: u64, announced: &[IpAddr]) -> Result<Host, Box<dyn Error>> {
-    // Keys and sequence numbers are derived from the seed, so over a real network it must not be predictable.
+    // Keys and sequence numbers are derived from the seed. On a real network, it must not be predictable.
     let mut random = [0; 8];
     getrandom(&mut random, GetRandomFlags::empty())?;
     let mut endpoint = Endpoint::new("server", Seed { seed: u64::from_ne_bytes(random), run: 0 });
@@ -78,7 +78,7 @@ fn server(address: SocketAddr, bytes: u64, announced: &[IpAddr]) -> Result<Host,
     Ok(Host::server(endpoint, Box::new(move |_, _| Box::new(Download(Bulk::new(Some(bytes)))))))
 }
 
-/// Carries packets between the device and the host until an error.
+/// Passes packets between the device and the host until an error occurs.
 fn run(device: &SyncDevice, mut host: Host) -> Result<(), Box<dyn Error>> {
     let began = std::time::Instant::now();
     let clock = || Instant::from_nanos(began.elapsed().as_nanos() as u64);
@@ -89,19 +89,19 @@ fn run(device: &SyncDevice, mut host: Host) -> Result<(), Box<dyn Error>> {
         while let Some(transmit) = host.poll_transmit(now) {
             sent.clear();
             emit_packet(transmit.local.ip(), transmit.remote.ip(), &transmit.segment, &mut sent)?;
-            // If the device takes no packet now, this packet is lost, as on any link.
+            // If the device does not accept the packet now, the packet is lost, as on any link.
             let _ = device.send(&sent);
         }
         free_ended(&mut host);
         wait(device, host.poll_timeout().map(|at| at.since(clock())))?;
-        // Reads at most 64 packets, so that timers and answers are not late.
+        // Reads at most 64 packets at a time, so that timers and replies are not late.
         for _ in 0..64 {
             let length = match device.recv(&mut received) {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             };
-            // Packets that are not TCP, such as the kernel's router solicitations, are ignored.
+            // Packets of other protocols, such as the kernel's router solicitations, are ignored.
             if let Ok(packet) = parse_packet(&Bytes::copy_from_slice(&received[..length])) {
                 let tuple = FourTuple::of_receiver(&packet);
                 host.handle_segment(clock(), tuple, &packet.segment);
@@ -110,7 +110,7 @@ fn run(device: &SyncDevice, mut host: Host) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Waits until a packet can be read, for at most `time`; without `time`, as long as necessary.
+/// Waits until a packet can be read, for at most `time`. With `None`, there is no time limit.
 fn wait(device: &SyncDevice, time: Option<anabranch_units::Duration>) -> rustix::io::Result<()> {
     let time = time.map(|time| Timespec {
         tv_sec: (time.as_nanos() / 1_000_000_000) as i64,
@@ -119,7 +119,7 @@ fn wait(device: &SyncDevice, time: Option<anabranch_units::Duration>) -> rustix:
     poll(&mut [PollFd::new(device, PollFlags::IN)], time.as_ref()).map(drop)
 }
 
-/// Frees the connections that have ended, and prints the bytes that each of their subflows delivered.
+/// Frees the connections that have ended. Prints the number of bytes delivered by each of their subflows.
 fn free_ended(host: &mut Host) {
     let closed: Vec<_> = host
         .endpoint()

@@ -4,7 +4,7 @@ use std::time::Instant as Moment;
 
 use anabranch_units::{Duration, Instant};
 
-/// The time since the clock was started, by `CLOCK_MONOTONIC`, which is never set.
+/// A clock that measures the time since it was started (`CLOCK_MONOTONIC`, which is never set).
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begin: Moment,

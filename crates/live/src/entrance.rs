@@ -1,7 +1,7 @@
 //! Writes packets to a TUN device, many by one system call (`io_uring`) if the kernel permits it.
 //!
-//! With one system call per packet, a receiver on the same core runs after every write. It then wakes for every single
-//! packet.
+//! With one system call per packet, a receiver on the same core would run after every write and wake up for
+//! every single packet.
 
 mod ring;
 
@@ -19,28 +19,28 @@ pub(crate) type Packet<'a> = &'a [IoSlice<'a>];
 /// The result of writing one packet.
 type Written = Result<(), Errno>;
 
-/// The most packets per system call. Other programs wait for the processor during the call.
+/// The largest number of packets per system call. Other programs wait for the processor during the call.
 const AT_ONCE: u32 = 64;
-/// The number of writes of up to [`AT_ONCE`] packets before another attempt to create a ring. Used after a temporary
-/// failure.
+/// After a temporary failure, this number of writes passes before the next attempt to create a ring. A write
+/// has up to [`AT_ONCE`] packets.
 const PATIENCE: u32 = 1000;
 
-/// A destination of packets.
+/// A device to which packets are written.
 pub(crate) trait Device: Send + 'static {
-    /// Writes packets in order. Returns how many were not taken; these are lost.
+    /// Writes packets in order. Returns the number of packets that the device did not accept. These packets
+    /// are lost.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
     fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64>;
 }
 
-/// The error because of which each packet is written by a separate system call, if any. Clones
-/// share their state.
+/// The error because of which every packet needs a system call, if there is one. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Obstacle(Arc<AtomicI32>);
 
 impl Obstacle {
-    /// Returns this error; `None` while batches of packets are written by one call.
+    /// Returns the error of the kernel. `None` while one system call writes many packets.
     pub(crate) fn get(&self) -> Option<Errno> {
         let number = Some(self.0.load(Ordering::Relaxed)).filter(|number| *number != 0);
         number.map(Errno::from_raw_os_error)
@@ -51,17 +51,18 @@ impl Obstacle {
     }
 }
 
-/// The writing end of a device that another part of the program reads.
+/// The writing end of a device. Another part of the program reads from the device.
 pub(crate) struct Entrance {
     device: OwnedFd,
-    /// Writes many packets by one call. If it is `None`, each packet is a call.
+    /// The ring that writes many packets by one system call. `None` if every packet needs a call.
     ring: Option<Ring>,
-    /// Creates a ring.
+    /// The function that creates a ring.
     open: Box<dyn FnMut() -> Result<Ring, Errno> + Send>,
-    /// The number of writes before the next attempt to create a ring; `None` if there is no further attempt.
+    /// The number of writes before the next attempt to create a ring. `None` if there will be no further
+    /// attempt.
     patience: Option<u32>,
     obstacle: Obstacle,
-    /// The results of the current write, one for each packet.
+    /// The result of each packet of the current write.
     written: Vec<Option<Written>>,
 }
 
@@ -82,12 +83,13 @@ impl Entrance {
         all
     }
 
-    /// Returns a handle to the reason why every packet takes a separate system call, which may change later.
+    /// Returns a handle to the error because of which every packet needs a system call. The error may change
+    /// later.
     pub(crate) fn obstacle(&self) -> Obstacle {
         self.obstacle.clone()
     }
 
-    /// Creates a missing ring if the next attempt is due.
+    /// Creates a ring if there is none and the next attempt is due.
     fn seek_ring(&mut self) {
         match &mut self.patience {
             Some(0) if self.ring.is_none() => {}
@@ -98,8 +100,9 @@ impl Entrance {
         self.settle(made);
     }
 
-    /// Stores a ring, or the reason why there is none. An old kernel has no `io_uring`, a host or a container may
-    /// forbid it, and a device may not support it. Memory may also be short for the moment.
+    /// Stores a ring, or the error if it could not be created. Old kernels have no `io_uring`, a host or a
+    /// container may forbid it, and some devices do not support it. The kernel may also be short of memory
+    /// for a moment.
     fn settle(&mut self, ring: Result<Ring, Errno>) {
         let why = ring.as_ref().err().copied();
         self.patience = match why {
@@ -143,7 +146,7 @@ pub(crate) fn write(device: BorrowedFd<'_>, packet: Packet<'_>) -> Result<(), Er
     rustix::io::writev(device, packet).map(|_| ())
 }
 
-/// Returns whether the kernel took a packet. Returns false if the device has no room or cannot take it now.
+/// Returns whether the kernel accepted a packet. Returns false if the device is full or cannot accept it now.
 pub(crate) fn taken(written: Result<(), Errno>) -> io::Result<bool> {
     match written {
         Ok(()) => Ok(true),

@@ -1,10 +1,11 @@
-//! Names of the system's errors for logs and metrics.
+//! Names of system errors, for logs and metrics.
 
 use std::fmt;
 
 use rustix::io::Errno;
 
-/// An error that is printed as its name from errno(3), or as its number if its name is not in [`NAMES`].
+/// An error that is printed with its name from errno(3). If the name is not in [`NAMES`], the number is
+/// printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named(pub(crate) Errno);
 
@@ -36,7 +37,7 @@ const NAMES: [(Errno, &str); 24] = [
     (Errno::TIMEDOUT, "ETIMEDOUT"),
 ];
 
-/// Returns whether the host has no port, descriptor or memory left for a socket. The shortage may end soon.
+/// Returns whether the host has no port, descriptor or memory left for a socket. This may change soon.
 pub(crate) fn is_exhausted(error: Errno) -> bool {
     use Errno as E;
     matches!(

@@ -1,8 +1,8 @@
-//! The gateway: an endpoint on a TUN device that serves an origin to clients over MPTCP and TCP.
+//! The gateway: an endpoint on a TUN device that serves an origin server to clients over MPTCP and TCP.
 //!
-//! The gateway has its own IP addresses, which the host routes to the device. Each connection that a client completes
-//! is relayed, byte by byte, to the configured origin over a socket of the host. The device must exist before the
-//! gateway starts. The gateway changes no setting of the host.
+//! The gateway has its own IP addresses, and the host routes them to the device. The gateway relays each
+//! client connection, byte by byte, to the configured origin over a socket of the host. The device must exist
+//! before the gateway starts. The gateway does not change any setting of the host.
 
 mod admission;
 mod agenda;
@@ -62,8 +62,8 @@ pub use record::{End, PathRecord, Record};
 /// The length of an IPv4 and a TCP header without options, bytes.
 const HEADERS: u16 = 40;
 
-/// Tokens of the poller: the device, the metrics (the listener and its visitors), completed reads, and sockets to
-/// origins.
+/// Tokens of the poller: the device, the metrics (the listener and its clients), completed reads, and sockets
+/// to origins.
 const DEVICE: u64 = 0;
 const METRICS: u64 = 1;
 const READERS: u64 = (1 << 40) - 1;
@@ -74,36 +74,36 @@ const ORIGINS: u64 = 1 << 40;
 pub struct Settings {
     /// The name of the device, which must exist.
     pub device: String,
-    /// Whether the device offloads: it cuts bursts, merges segments and fills in checksums.
+    /// Whether the device offloads: it segments bursts, merges segments, and computes checksums.
     pub offload: bool,
-    /// The addresses and ports at which connections are accepted. The addresses belong to the gateway.
+    /// The addresses and ports on which connections are accepted. The addresses belong to the gateway.
     pub listen: Vec<SocketAddr>,
-    /// The addresses of the origin, which are tried one after the other.
+    /// The addresses of the origin. They are tried one after the other.
     pub origin: Vec<SocketAddr>,
-    /// The configuration of accepted connections. The segment size is set from the device's MTU. Announced addresses
-    /// belong to the gateway.
+    /// The configuration of accepted connections. Its announced addresses belong to the gateway. The MSS is
+    /// computed from the device's MTU.
     pub config: Config,
-    /// Whether the origin receives the client's address in a header of the PROXY protocol, version 2.
+    /// Whether the origin receives the client's address in a PROXY protocol header, version 2.
     pub proxy_protocol: bool,
-    /// Whether the origin is connected only after the client has sent a byte or has closed its side.
+    /// Whether the gateway connects to the origin only after the client has sent a byte or closed its side.
     pub wait_for_client: bool,
-    /// The address of the HTTP server for the metrics, if any.
+    /// The address of the HTTP server for the metrics. `None` for no server.
     pub metrics: Option<SocketAddr>,
-    /// The most incomplete handshakes. Further SYNs are answered with SYN cookies.
+    /// The largest number of incomplete handshakes. Further SYNs are answered with SYN cookies.
     pub backlog: u32,
-    /// The longest time for a handshake.
+    /// The time limit for a handshake.
     pub half_open: Duration,
-    /// The longest time for an attempt to connect to one address of the origin.
+    /// The time limit for a connection attempt to one address of the origin.
     pub connect: Duration,
-    /// The longest time without a byte in either direction.
+    /// The time limit for a connection without a byte in either direction.
     pub idle: Duration,
-    /// The longest time for open connections to continue after [`Wish::Finish`].
+    /// The time limit for open connections after [`Wish::Finish`].
     pub grace: Duration,
-    /// The limits for connections and memory.
+    /// The limits on connections and memory.
     pub limits: Limits,
 }
 
-/// Settings that can be changed while a gateway runs.
+/// The settings that can change while a gateway runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Like [`Settings::limits`].
@@ -114,35 +114,37 @@ pub struct Change {
     pub grace: Duration,
 }
 
-/// A watcher's instruction to the gateway.
+/// An instruction of the watcher to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Continue.
     Serve,
     /// Continue with changed settings.
     Change(Change),
-    /// Accept no further connections. End after the last connection has ended, at the latest after [`Settings::grace`].
+    /// Accept no further connections. The gateway ends when its last connection has ended or
+    /// [`Settings::grace`] is over.
     Finish,
-    /// End at once and reset all connections.
+    /// Reset all connections and end at once.
     Stop,
 }
 
 /// An observer that controls a gateway.
 pub trait Watcher {
-    /// Returns the next instruction. Called ten times a second.
+    /// Returns the next instruction. Called ten times per second.
     fn look(&mut self) -> Wish;
 
     /// Called when a connection has ended.
     fn ended(&mut self, record: &Record);
 
-    /// Called with a note for the operator: the gateway runs, but a change of the host or the settings would help.
+    /// Called with a note for the operator. The gateway runs, but another setting of the host or the gateway
+    /// would be better.
     fn note(&mut self, what: &str);
 
-    /// Returns the counts of written and dropped log lines.
+    /// Returns the numbers of written and dropped log lines.
     fn log_counts(&self) -> LogCounts;
 }
 
-/// The reasons why a gateway does not run or has stopped.
+/// The reason why a gateway cannot start or has stopped.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GatewayError {
@@ -162,7 +164,7 @@ pub enum GatewayError {
         /// The system's error.
         error: io::Error,
     },
-    /// The same address is listened at twice.
+    /// The list of addresses contains an address twice.
     #[error(transparent)]
     Listen(#[from] ListenError),
 }
@@ -176,53 +178,53 @@ struct Gateway<'a> {
     tun: Tun,
     /// The threads that write packets to the device.
     writers: Writers,
-    /// The error of `io_uring` that was last reported to the watcher.
+    /// The last error of `io_uring` that was reported to the watcher.
     noted_obstacle: Option<Errno>,
-    /// The most segments in one burst.
+    /// The largest number of segments in a burst.
     burst: u32,
     endpoint: Endpoint,
     /// The gateway's own addresses.
     own: BTreeSet<IpAddr>,
     /// The buffers for reads from origins and for long packets.
     pool: Pool,
-    /// The threads that read from origins while connections wait for the main thread.
+    /// The threads that read from origins while other connections wait for the main thread.
     readers: Readers,
     admission: Admission,
     shares: Shares,
-    /// The earliest time of the next note about memory.
+    /// The earliest time of the next note about a shortage of memory.
     next_memory_note: Instant,
     flood: Flood,
     shortage: Shortage,
     metrics: Metrics,
     responder: Option<Responder>,
-    /// The connections that are served, by their poller token.
+    /// The served connections by poller token.
     served: BTreeMap<u64, Served>,
-    /// The number of connections that have been served.
+    /// The number of connections served since the start.
     made: u64,
-    /// The handle and number of each served connection, by the handle's index.
+    /// The handle and the number of each served connection, indexed by the handle.
     places: Vec<Option<(ConnectionHandle, u64)>>,
     agenda: Agenda,
-    /// Like [`Settings::idle`], but may change at run time.
+    /// The same as [`Settings::idle`], but can change while the gateway runs.
     idle: Duration,
     grace: Duration,
-    /// The time by which the gateway ends; set once it accepts no further connections.
+    /// The time at which the gateway ends. Set when it stops accepting connections.
     closing: Option<Instant>,
-    /// Buffers that are used again for every packet.
+    /// Buffers that are reused for every packet.
     segment: Segment,
     rest: Vec<Bytes>,
     packet: Vec<u8>,
 }
 
-/// Runs a gateway until its watcher ends it.
+/// Runs a gateway until the watcher ends it.
 ///
 /// # Errors
-/// Returns an error if the device cannot be opened or fails, or if an address cannot be listened at. A lack of threads
-/// or descriptors is an error, too.
+/// Returns an error if the device cannot be opened or fails, if listening on an address fails, or if the
+/// system has no thread or descriptor left.
 pub fn serve(settings: &Settings, watcher: &mut dyn Watcher) -> Result<(), GatewayError> {
     Gateway::open(settings, watcher)?.run()
 }
 
-/// Returns a function that adds the failed operation to an error.
+/// Returns a function that adds the name of the failed operation to an error.
 fn tried(what: &'static str) -> impl Fn(io::Error) -> GatewayError {
     move |error| GatewayError::Io { what, error }
 }
@@ -245,13 +247,13 @@ impl<'a> Gateway<'a> {
         let mut endpoint = Endpoint::new("gateway", secret);
         let mss = mtu.saturating_sub(HEADERS);
         let mut config = Config { mss, ..settings.config.clone() };
-        // If the receive buffer is full, Linux leaves data in the subflow's queue. This can delay a client's upload by
-        // seconds, so the gateway does not do it.
+        // Linux leaves data in the subflow's queue while the receive buffer is full. This can delay a
+        // client's upload by seconds, so it is disabled.
         config.stack.mptcp.parks_data = false;
         let mut own: BTreeSet<IpAddr> = config.announce.iter().map(|it| it.address).collect();
         for address in &settings.listen {
             own.insert(address.ip());
-            // `Admission` limits connections earlier, for all addresses together.
+            // `Admission` limits connections first, for all addresses together.
             let listen = ListenConfig {
                 config: config.clone(),
                 backlog: settings.backlog,
@@ -270,7 +272,7 @@ impl<'a> Gateway<'a> {
             watcher,
             clock,
             poller,
-            // With offload, the longest IP packet limits a burst.
+            // With offload, only the maximum length of an IP packet limits a burst.
             burst: if tun.offloads() { u32::MAX } else { 1 },
             tun,
             writers,
@@ -312,7 +314,7 @@ impl<'a> Gateway<'a> {
                 if self.look(now)? {
                     return Ok(());
                 }
-                // Connections that expired have packets to send.
+                // Connections whose timer expired may have packets to send.
                 more = true;
             }
             self.hand_on()?;
@@ -326,14 +328,14 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    /// Drives connections and writes packets until no work is left, or until one turn of packets is written. Returns
-    /// true in the second case: more may have to be written, but incoming packets are handled first.
+    /// Relays data and writes packets until no work is left, or until a fixed number of packets was written.
+    /// Returns true in the second case. The caller then handles incoming packets before it calls this again.
     fn settle(&mut self, now: Instant) -> Result<bool, GatewayError> {
         loop {
             self.handle_events(now);
             while let Some(number) = self.agenda.pop() {
                 self.drive(now, number);
-                // So much may have been read that memory must be counted within this turn.
+                // After many reads, memory must be counted before the loop ends.
                 if self.agenda.count_is_due(now) {
                     self.count_memory(now);
                 }
@@ -377,10 +379,10 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    /// Handles timeouts and queries the watcher. Returns true if the gateway must end.
+    /// Handles timeouts and asks the watcher for instructions. Returns true if the gateway must end.
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
         self.pool.tidy();
-        // The metrics' reserve of descriptors is filled before waiting connections open sockets.
+        // The reserved descriptors of the metrics are opened first, before waiting connections open sockets.
         if let Some(responder) = &mut self.responder {
             responder.handle_timeout(now, &self.poller);
         }
@@ -399,19 +401,19 @@ impl<'a> Gateway<'a> {
                 self.fail(number, End::Shutdown, None);
             }
         }
-        // Before the gateway ends, the last segments of all connections are written, in as many turns as necessary.
+        // Before the gateway ends, it writes the last segments of all connections.
         while self.settle(now)? && now >= until {}
         Ok(self.served.is_empty() || now >= until)
     }
 
-    /// Applies changed settings. Existing connections stay even if they exceed the new limits.
+    /// Applies changed settings. Existing connections stay, even if they exceed the new limits.
     fn change(&mut self, Change { limits, idle, grace }: Change) {
         self.admission.set_limits(limits);
         self.shares.set_limit(limits.memory);
         (self.idle, self.grace) = (idle, grace);
     }
 
-    /// Notifies the watcher if `io_uring` is not used. The same reason is reported only once.
+    /// Notifies the watcher if `io_uring` is not used. Each reason is reported once.
     fn note_obstacle(&mut self) {
         let obstacle = self.writers.obstacle();
         if let Some(why) = obstacle.filter(|why| self.noted_obstacle != Some(*why)) {
@@ -420,7 +422,7 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    /// Stops listening. Sets the time by which the gateway ends, unless an earlier one is set.
+    /// Stops listening, and sets the time at which the gateway ends, unless it is already set.
     fn close(&mut self, until: Instant) {
         if self.closing.is_none() {
             for address in &self.settings.listen {
@@ -430,7 +432,7 @@ impl<'a> Gateway<'a> {
         self.closing = Some(self.closing.map_or(until, |before| before.min(until)));
     }
 
-    /// Returns the page of current metrics.
+    /// Returns the page with the current metrics.
     fn page(&self) -> String {
         let multipath = self.served.values().filter(|served| served.multipath).count() as u64;
         let mut relayed = [0; 2];

@@ -1,4 +1,5 @@
-//! Reads a packet's IP header before the packet is parsed, like a router. The packet may be incomplete or malformed.
+//! Reads the IP header of a packet that was not parsed, like a router. The packet may be incomplete or
+//! malformed.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,15 +8,15 @@ use anabranch_wire::checksum;
 /// The protocol numbers of TCP and UDP.
 pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// The numbers of IPv6's extension headers (RFC 8200 section 4).
+/// The protocol numbers of IPv6's extension headers (RFC 8200 section 4).
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 pub(crate) const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
-/// The two bits between a fragment's offset and its flag M.
+/// The two reserved bits between a fragment's offset and its M flag.
 const FRAGMENT_RESERVED: u16 = 0b110;
-/// The time to live of a packet, hops (RFC 1700).
+/// The time to live of a new packet, in hops (RFC 1700).
 const HOPS: u8 = 64;
 /// The lengths of an IPv4 header without options and of an IPv6 header, bytes.
 const IPV4: usize = 20;
@@ -26,7 +27,7 @@ const ACK: u8 = 1 << 4;
 /// The two bits of explicit congestion notification (RFC 3168 section 5).
 const ECN: u8 = 0b11;
 
-/// Returns the IP version; `None` if the packet has no complete IP header.
+/// Returns the IP version. `None` if the packet has no complete IP header.
 fn version(packet: &[u8]) -> Option<u8> {
     let version = packet.first()? >> 4;
     let least = match version {
@@ -45,14 +46,14 @@ pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the number of the protocol that the packet carries.
+/// Returns the number of the packet's transport protocol.
 pub(crate) fn protocol(packet: &[u8]) -> Option<u8> {
     transport(packet).map(|(protocol, _)| protocol)
 }
 
-/// Returns the protocol that a packet carries and the offset of its header. Skips IPv4 options and IPv6 extension
-/// headers (RFC 8200 section 4). For a fragment of an IPv6 packet, returns the fragment header's number. A fragment
-/// that contains the whole packet counts as a packet (RFC 6946).
+/// Returns the transport protocol of a packet and the offset of its header. IPv4 options and IPv6 extension
+/// headers are skipped (RFC 8200 section 4). For a fragment of an IPv6 packet, the number of the fragment
+/// header is returned. A fragment that contains a whole packet counts as a packet (RFC 6946).
 fn transport(packet: &[u8]) -> Option<(u8, usize)> {
     if version(packet)? == 4 {
         return Some((packet[9], usize::from(packet[0] & 15) * 4));
@@ -75,7 +76,7 @@ fn transport(packet: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// Returns the source address if the packet is a TCP SYN without ACK.
+/// Returns the source address of a TCP SYN without ACK. `None` for any other packet.
 pub(crate) fn source_of_syn(packet: &[u8]) -> Option<IpAddr> {
     let (protocol, segment) = transport(packet)?;
     if protocol != TCP {
@@ -98,12 +99,12 @@ fn ecn(packet: &[u8]) -> u8 {
     }
 }
 
-/// Returns whether the packet's transport is ECN-capable, so that the packet can be marked.
+/// Returns whether the packet's transport is ECN-capable. Only then can a router mark the packet.
 pub(crate) fn is_ect(packet: &[u8]) -> bool {
     ecn(packet) != 0
 }
 
-/// Marks a packet as CE (congestion experienced). Updates the checksum of an IPv4 header (RFC 1624).
+/// Sets the CE mark (congestion experienced). Updates the checksum of an IPv4 header (RFC 1624).
 pub(crate) fn mark(packet: &mut [u8]) {
     match version(packet) {
         Some(4) => {
@@ -121,7 +122,7 @@ pub(crate) fn mark(packet: &mut [u8]) {
     }
 }
 
-/// Returns a hash of a packet's flow: addresses, protocol and ports (FNV-1a).
+/// Returns a hash of the packet's flow, which consists of addresses, protocol and ports (FNV-1a).
 pub(crate) fn flow(packet: &[u8]) -> u64 {
     let Some((protocol, ports)) = transport(packet) else { return 0 };
     let addresses = if version(packet) == Some(4) { 12..20 } else { 8..40 };
@@ -133,8 +134,8 @@ pub(crate) fn flow(packet: &[u8]) -> u64 {
     })
 }
 
-/// Appends a UDP datagram of `size` bytes, headers included. Its payload is zeros. If `size` is smaller than the
-/// headers, they are truncated.
+/// Appends a UDP datagram of `size` bytes, including headers. The payload consists of zeros. If `size` is
+/// smaller than the headers, the headers are truncated.
 pub(crate) fn datagram((from, to): (SocketAddr, SocketAddr), size: usize, packet: &mut Vec<u8>) {
     let length = |headers: usize| (size.saturating_sub(headers) as u16).to_be_bytes();
     match (from.ip(), to.ip()) {
@@ -208,7 +209,7 @@ mod tests {
             let (mut bytes, mut other) = (Vec::new(), Vec::new());
             datagram((from, to), 100, &mut bytes);
             assert_eq!((destination(&bytes), protocol(&bytes)), (Some(to.ip()), Some(UDP)));
-            // The lengths of the UDP header and of the payload.
+            // The length field covers the UDP header and the payload.
             assert_eq!(bytes[headers - 4..headers - 2], (100 - headers as u16 + 8).to_be_bytes());
             datagram((from, SocketAddr::new(to.ip(), 7)), 100, &mut other);
             assert_ne!(flow(&bytes), flow(&other));
@@ -224,7 +225,8 @@ mod tests {
         assert_ne!(one, flow(&packet(["10.1.0.1", "10.1.1.1"], 40_000, Ecn::NotEct)));
     }
 
-    /// Returns a SYN over IPv6 after these extension headers, each of which names the next one.
+    /// Returns a SYN over IPv6 with these extension headers. Each of them contains the number of the next
+    /// one.
     fn syn_behind(headers: &[&[u8]]) -> Vec<u8> {
         let (from, to) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
         let segment = Segment { flags: anabranch_wire::Flags::SYN, ..Segment::default() };
@@ -241,7 +243,8 @@ mod tests {
 
     #[test]
     fn the_transport_is_found_after_extension_headers() {
-        // RFC 8200 sections 4.2 to 4.6: the next header, and the length in units of 8 bytes beyond the first 8.
+        // RFC 8200 sections 4.2 to 4.6: the next header, and the length in units of 8 bytes, not counting the
+        // first 8.
         let pad = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
         let long = [&[TCP, 1, 1, 12][..], &[0; 12]].concat();
         let source = Some("fd00::1".parse().unwrap());
@@ -254,13 +257,14 @@ mod tests {
             let parsed = parse_packet(&bytes.into()).unwrap();
             assert_eq!(parsed.segment.flags, anabranch_wire::Flags::SYN);
         }
-        // The first two cases contain the whole packet, and the others are one of several fragments.
+        // In the first two cases, the fragment contains the whole packet. The others are one of several
+        // fragments.
         for (place, number) in [(0, TCP), (0b110, TCP), (1, FRAGMENT), (1 << 3, FRAGMENT)] {
             let bytes = syn_behind(&[&[TCP, 9, 0, place, 0, 0, 0, 1]]);
             assert_eq!(protocol(&bytes), Some(number), "{place}");
             assert_eq!(source_of_syn(&bytes).is_some(), number == TCP);
         }
-        // Headers that extend beyond the packet.
+        // Each header is cut off at some point.
         let bytes = syn_behind(&[&last]);
         for cut in 40..bytes.len() {
             assert_eq!(source_of_syn(&bytes[..cut]).is_some(), cut > 48 + 13, "{cut}");
@@ -277,7 +281,7 @@ mod tests {
         }
     }
 
-    /// Returns a TCP packet between two addresses with these flags, and with 4 bytes of IPv4 options if requested.
+    /// Returns a TCP packet with these flags. If requested, it has 4 bytes of IPv4 options.
     fn flagged(ends: [&str; 2], flags: u8, options: bool) -> Vec<u8> {
         let mut bytes = packet(ends, 40_000, Ecn::NotEct);
         let segment = bytes.len() - 20;
@@ -329,7 +333,8 @@ mod tests {
         assert_ne!(one, flow(&udp));
     }
 
-    /// RFC 791: the sum over a header with its checksum is 0. RFC 768: the UDP length includes its header.
+    /// RFC 791: the sum over a header including its checksum is 0. RFC 768: the UDP length includes the UDP
+    /// header.
     #[test]
     fn a_datagram_can_be_forwarded() {
         let ends: [SocketAddr; 2] =

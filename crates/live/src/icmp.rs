@@ -1,5 +1,6 @@
-//! ICMP for the endpoint's addresses. Echo requests are answered, and a router's report of a path's MTU is passed to
-//! its subflow (RFC 792, RFC 1191; RFC 4443, RFC 8201). The emulator's routers create such reports here, too.
+//! ICMP for the endpoint's addresses. Echo requests are answered, and a router's report of a path MTU is
+//! passed to the subflow (RFC 792, RFC 1191; RFC 4443, RFC 8201). The routers of the emulator create such
+//! reports, too.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,22 +17,24 @@ const ICMPV6: u8 = 58;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 const HEADER: usize = 8;
-/// The longest error message of a router over IPv4 and over IPv6, bytes.
+/// The longest error message of a router in bytes, over IPv4 and over IPv6.
 const LONGEST_V4: usize = 576;
 const LONGEST_V6: usize = 1280;
-/// The time to live of an answer, hops (RFC 1700).
+/// The time to live of a reply, in hops (RFC 1700).
 const HOPS: u8 = 64;
 
-/// The result of handling an ICMP packet.
+/// The effect of an ICMP packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// A packet to send as an answer.
+    /// The endpoint must send this packet in reply.
     Answer(Vec<u8>),
-    /// A packet of the subflow `tuple` exceeded the MTU. `seq` is the sequence number in the quoted TCP header.
+    /// A packet of the subflow `tuple` exceeded the path MTU `mtu`. `seq` is the sequence number in the
+    /// quoted TCP header.
     PathMtu { tuple: FourTuple, mtu: u32, seq: SeqNumber },
 }
 
-/// Returns the result of an ICMP packet; `None` if it is malformed, fragmented, or not relevant here.
+/// Processes an ICMP packet. Returns `None` if the packet is malformed, fragmented, or of a type that is
+/// ignored.
 pub(crate) fn hear(packet: &[u8]) -> Option<Heard> {
     match packet.first()? >> 4 {
         4 => {
@@ -105,9 +108,10 @@ fn hear_v6(packet: &[u8], body: &[u8]) -> Option<Heard> {
     }
 }
 
-/// Returns a router's error message for a packet that is longer than `mtu`: "fragmentation needed" over IPv4, "packet
-/// too big" over IPv6. It quotes as much of the packet as fits in 576 bytes (RFC 1812 section 4.3.2.3) or 1280 (RFC
-/// 4443 section 3.2). Returns `None` if the packet is malformed or is itself an ICMP error (RFC 1122 section 3.2.2).
+/// Returns the error message of a router for a packet longer than `mtu`: "fragmentation needed" over IPv4,
+/// and "packet too big" over IPv6. The message quotes the packet up to a total length of 576 bytes (RFC 1812
+/// section 4.3.2.3) or 1280 bytes (RFC 4443 section 3.2). Returns `None` if the packet is malformed or is an
+/// ICMP error (RFC 1122 section 3.2.2).
 pub(crate) fn too_large(packet: &[u8], router: IpAddr, mtu: u32) -> Option<Vec<u8>> {
     match router {
         IpAddr::V4(router) => {
@@ -149,7 +153,7 @@ pub(crate) fn too_large(packet: &[u8], router: IpAddr, mtu: u32) -> Option<Vec<u
     }
 }
 
-/// Returns the report about a quoted TCP packet, which the endpoint sent from `ends[0]` to `ends[1]`.
+/// Returns the report for a quoted TCP packet that the endpoint sent from `ends[0]` to `ends[1]`.
 fn path_mtu(ends: [IpAddr; 2], protocol: u8, quoted: &[u8], mtu: u32) -> Option<Heard> {
     let word = |at: usize| Some(u16::from_be_bytes(quoted.get(at..at + 2)?.try_into().ok()?));
     let [from, to] = ends;
@@ -158,13 +162,13 @@ fn path_mtu(ends: [IpAddr; 2], protocol: u8, quoted: &[u8], mtu: u32) -> Option<
     (protocol == TCP).then_some(Heard::PathMtu { tuple: FourTuple { local, remote }, mtu, seq })
 }
 
-/// Returns the length of an IPv4 header, and the number of the protocol after it.
+/// Returns the length of an IPv4 header and the number of the transport protocol.
 fn ipv4(packet: &[u8]) -> Option<(usize, u8)> {
     let length = usize::from(packet.first()? & 15) * 4;
     (length >= 20 && packet.len() >= length).then(|| (length, packet[9]))
 }
 
-/// Returns the pseudo-header that the checksum of `ICMPv6` covers (RFC 8200 section 8.1).
+/// Returns the pseudo-header for the checksum of `ICMPv6` (RFC 8200 section 8.1).
 fn pseudo_header(packet: &[u8], length: usize) -> Vec<u8> {
     let mut header = packet[8..40].to_vec();
     header.extend((length as u32).to_be_bytes());
@@ -221,7 +225,7 @@ mod tests {
         assert_eq!(checksum([&pseudo_header(&answer, 11)[..], &answer[40..]]), 0);
     }
 
-    /// Returns the answer to an IPv4 echo request after `change` was applied.
+    /// Returns the effect of an IPv4 echo request that `change` has modified.
     fn answer_to(change: impl Fn(&mut Vec<u8>)) -> Option<Heard> {
         let mut packet = v4(b"\x08\0\0\0\x12\x34\0\x01");
         change(&mut packet);
@@ -232,12 +236,13 @@ mod tests {
     fn only_whole_echo_requests_of_icmp_are_answered() {
         let Some(Heard::Answer(answer)) = answer_to(|_| {}) else { panic!("no answer") };
         assert_eq!(answer[8], 64, "the time to live of a new packet");
-        // A first fragment, a later one, and a whole packet with the flag DF.
+        // The cases: a first fragment, a later fragment, and a whole packet with the DF flag.
         assert_eq!(answer_to(|packet| packet[6] = 0x20), None);
         assert_eq!(answer_to(|packet| packet[7] = 1), None);
         assert!(answer_to(|packet| packet[6] = 0x40).is_some());
         assert_eq!(answer_to(|packet| packet[9] = TCP), None);
-        // Other types and codes: an echo reply, a time exceeded, a request with a code, and a timestamp request.
+        // The cases: an echo reply, a time exceeded message, an echo request with a code, and a timestamp
+        // request.
         for (kind, code) in [(0, 0), (11, 0), (8, 1), (13, 0)] {
             assert_eq!(hear(&v4(&[kind, code, 0, 0, 0, 0, 0, 0])), None, "{kind} {code}");
             assert_eq!(hear(&v6(&[kind, code, 0, 0, 0, 0, 0, 0])), None, "{kind} {code}");
@@ -292,7 +297,7 @@ mod tests {
         body.extend(&inner[..6]);
         body.extend([TCP, 64]);
         body.extend(&inner[8..]);
-        // The sequence number replaces the bytes in which `v6` has written a checksum.
+        // The sequence number is at the position of the checksum that `v6` has written.
         body.truncate(48);
         body.extend(tcp);
         let Some(Heard::PathMtu { tuple, mtu, seq }) = hear(&v6(&body)) else {

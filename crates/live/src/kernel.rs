@@ -1,4 +1,4 @@
-//! A host that is a kernel: its devices, and applications of a plan over its sockets.
+//! A host that is a kernel: its devices, and the applications of a plan that use its sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::namespace::within_any;
 use crate::poller::Poller;
 use crate::socket::{Kind, Socket};
 
-/// The most connections that wait to be accepted.
+/// The largest number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 /// The time between two attempts to connect.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -24,13 +24,13 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// A kernel in a network namespace.
 #[derive(Clone, Debug)]
 pub struct KernelEnd {
-    /// The file of the network namespace; `None` for the program's own.
+    /// The file of the network namespace. `None` for the namespace of this program.
     pub namespace: Option<PathBuf>,
-    /// The name of the kernel's device on each path, in the order of the paths.
+    /// The name of the kernel's device on each path, in the order of the plan's paths.
     pub devices: Vec<String>,
-    /// Whether sockets use MPTCP; otherwise plain TCP.
+    /// Whether sockets use MPTCP. If false, they use plain TCP.
     pub multipath: bool,
-    /// The congestion control of the sockets; `None` for the namespace's default.
+    /// The congestion control of the sockets. `None` for the default of the namespace.
     pub congestion: Option<String>,
 }
 
@@ -45,14 +45,14 @@ impl KernelEnd {
     }
 }
 
-/// Returns whether an address cannot be reached now, or the local address does not exist.
+/// Returns whether the remote address cannot be reached now, or the local address does not exist.
 fn is_unreachable(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
     let kinds = [AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable];
     kinds.contains(&error.kind())
 }
 
-/// The sockets of an application, by lane.
+/// The sockets of an application, one per lane.
 #[derive(Default)]
 struct Sockets(Vec<Option<Socket>>);
 
@@ -79,15 +79,15 @@ impl Lanes for Sockets {
     }
 }
 
-/// An application and its sockets. A server's application has one socket, in lane 0.
+/// An application with its sockets. The application of a server has one socket, in lane 0.
 struct Place {
     application: Box<dyn Application>,
     sockets: Sockets,
     /// The lanes that need a new socket.
     wanted: Vec<usize>,
-    /// The previous connection, which is kept until the newest one has an answer.
+    /// The previous connection. It is kept until the newest connection has received a response.
     former: Option<Socket>,
-    /// The earliest time to open a socket in one of `wanted`.
+    /// The earliest time at which a socket is opened in one of the lanes in `wanted`.
     opens_at: Instant,
 }
 
@@ -96,27 +96,29 @@ impl Place {
         Self { application, sockets, wanted, former: None, opens_at: Instant::ZERO }
     }
 
-    /// Returns when to drive the application without any event. Without a socket, this is the time to open one.
+    /// Returns the time at which the application must run without an event. If it has no socket, this is the
+    /// time to open one.
     fn wakes_at(&self) -> Option<Instant> {
         let opens = (!self.wanted.is_empty()).then_some(self.opens_at);
         let wakes = self.application.poll_timeout().filter(|_| !self.sockets.are_none());
         [opens, wakes].into_iter().flatten().min()
     }
 
-    /// Drives the application with all its sockets.
+    /// Runs the application with all its sockets.
     fn drive(&mut self, now: Instant) -> Result<Next, WrongBytes> {
         self.application.drive_all(now, &mut self.sockets)
     }
 }
 
-/// Applications over the sockets of a kernel.
+/// The applications that use the sockets of a kernel.
 pub(crate) struct KernelHost {
     end: KernelEnd,
     places: Vec<Place>,
     listener: Option<(OwnedFd, Box<Make>)>,
-    /// A client's local and remote address.
+    /// The local and the remote address of a client.
     route: Option<(SocketAddr, SocketAddr)>,
-    /// The first token of the poller: the listener's. The tokens of places, or of a client's lanes, follow.
+    /// The first token of the poller, which is that of the listener. The tokens of applications, or of a
+    /// client's lanes, follow.
     first_token: u64,
     fault: Option<WrongBytes>,
 }
@@ -133,7 +135,7 @@ impl KernelHost {
         Self { end, places, listener: None, route: Some(route), first_token, fault: None }
     }
 
-    /// Creates a server that listens at an address. `make` creates the application of each connection.
+    /// Creates a server that listens on an address. `make` creates the application for each connection.
     pub(crate) fn server(
         end: KernelEnd,
         make: Box<Make>,
@@ -165,11 +167,12 @@ impl KernelHost {
         let Some(number) = (token - self.first_token).checked_sub(1) else {
             return self.accept(now, poller);
         };
-        // A server's token has the number of a place, and a client's has the number of a lane.
+        // The number means an application on a server, and a lane on a client.
         let number = number as usize;
         let (at, lane) = if self.listener.is_some() { (number, 0) } else { (0, number) };
         let place = self.places.get_mut(at);
-        // The event may belong to the lane's previous socket. That is harmless: the socket finds nothing to read.
+        // The event may be for the previous socket of the lane. It has no effect then, because nothing can be
+        // read.
         if let Some(socket) = place.and_then(|place| place.sockets.lane_mut(lane).as_mut()) {
             socket.handle_ready(now, readable, writable);
         }
@@ -188,7 +191,7 @@ impl KernelHost {
                     self.drive(now, poller, place)?;
                 }
                 Err(Errno::AGAIN) => break,
-                // The connection ended before it was accepted.
+                // The connection ended before it could be accepted.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -196,7 +199,7 @@ impl KernelHost {
         Ok(())
     }
 
-    /// Drives every application whose time has come.
+    /// Runs every application whose timer has expired.
     pub(crate) fn handle_timeout(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for place in 0..self.places.len() {
             if self.places[place].wakes_at().is_some_and(|at| at <= now) {
@@ -206,7 +209,7 @@ impl KernelHost {
         Ok(())
     }
 
-    /// Returns when [`Self::handle_timeout`] must be called.
+    /// Returns the time at which [`Self::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.places.iter().filter_map(Place::wakes_at).min()
     }
@@ -235,7 +238,8 @@ impl KernelHost {
                     place.former = left.filter(|_| former == Former::KeptUntilAnswer);
                 }
                 Ok(Next::Without(lane)) => drop(place.sockets.lane_mut(lane).take()),
-                // The kernel sends the written data, so the application can be driven again at once.
+                // The kernel sends the written data without a further call, so the application can run again
+                // now.
                 Ok(Next::BehindOutput) => {}
                 Ok(_) if place.sockets.have_news() => {}
                 Ok(_) => return Ok(()),
@@ -244,7 +248,7 @@ impl KernelHost {
         }
     }
 
-    /// Opens a socket in the first lane that needs one.
+    /// Opens a socket in the first lane that needs a socket.
     fn open(&mut self, now: Instant, poller: &Poller, at: usize) -> io::Result<()> {
         let Some((local, remote)) = self.route else { return Ok(()) };
         let Some(lane) = self.places[at].wanted.first().copied() else { return Ok(()) };
@@ -257,7 +261,7 @@ impl KernelHost {
                 place.wanted.remove(0);
                 Ok(())
             }
-            // The interface is down.
+            // The interface is down. Another attempt follows.
             Err(error) if is_unreachable(&error) => {
                 self.places[at].opens_at = now + AGAIN;
                 Ok(())
@@ -271,22 +275,22 @@ impl KernelHost {
         self.places.first()?.sockets.0.iter().flatten().next()?.congestion()
     }
 
-    /// Returns the fault if an application read bytes that were not sent.
+    /// Returns the error of an application that has read wrong bytes, if there was one.
     pub(crate) fn fault(&self) -> Option<WrongBytes> {
         self.fault
     }
 
-    /// Returns a client's application.
+    /// Returns the application of a client.
     pub(crate) fn application(&self) -> Option<&dyn Application> {
         Some(&*self.places.first()?.application)
     }
 
-    /// Returns a client's application, to end its session.
+    /// Returns the application of a client, so that its session can be ended.
     pub(crate) fn application_mut(&mut self) -> Option<&mut dyn Application> {
         Some(&mut *self.places.first_mut()?.application)
     }
 
-    /// Adds the rows of events since the last call.
+    /// Adds the rows of all events since the last call.
     pub(crate) fn tell(&mut self, rows: &mut Rows) {
         for place in &mut self.places {
             place.application.tell(rows);

@@ -1,10 +1,10 @@
-//! The lateness of the emulator: the time between a packet's due departure from its path and the real one.
+//! The lateness of the emulator: the difference between the actual and the due departure of a packet.
 
 use anabranch_units::Duration;
 
-/// The width of a histogram's step.
+/// The width of a step of the histogram.
 const STEP: Duration = Duration::from_micros(10);
-/// The number of steps. The last one also counts all later packets.
+/// The number of steps. The last step also counts all later packets.
 const STEPS: usize = 10_000;
 
 /// A histogram of lateness.
@@ -22,7 +22,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Counts a packet and its lateness.
+    /// Counts a packet with its lateness.
     pub fn note(&mut self, late: Duration) {
         let step = (late.as_nanos() / STEP.as_nanos()) as usize;
         self.counts[step.min(STEPS - 1)] += 1;
@@ -40,11 +40,12 @@ impl Lateness {
         self.max
     }
 
-    /// Returns the quantile `share` (0 to 1) of the lateness, rounded up to 10 µs; zero without packets.
+    /// Returns the quantile `share` (0 to 1) of the lateness, rounded up to 10 µs. Zero if no packet was
+    /// counted.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.all as f64 * share).ceil() as u64;
         let mut seen = 0;
-        // The last step has no upper end, so it is not searched.
+        // The last step has no upper bound, so it is excluded.
         for (step, count) in self.counts[..STEPS - 1].iter().enumerate() {
             seen += count;
             if seen >= wanted && seen > 0 {

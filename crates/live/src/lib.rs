@@ -1,7 +1,8 @@
-//! The real world: real packets in real time. It connects the simulator's endpoint with an unmodified kernel, through
-//! TUN devices and the links of a plan.
+//! The real world: real packets in real time. It connects the simulator's endpoint with an unmodified kernel,
+//! through TUN devices and the links of a plan.
 //!
-//! Only this crate reads a clock, waits, opens devices and sockets, and gets randomness from the system.
+//! Only this crate reads a clock, waits, opens devices and sockets, and obtains random numbers from the
+//! system.
 
 mod clock;
 mod entrance;

@@ -1,4 +1,4 @@
-//! Network namespaces, in which devices and sockets are opened.
+//! Opens devices and sockets in network namespaces.
 
 use std::fs::File;
 use std::io;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The namespace of the calling thread.
+/// The network namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// Runs `what` in a namespace like [`within`], or in the current namespace if `namespace` is `None`.
+/// Runs `what` like [`within`]. If `namespace` is `None`, the namespace of the thread is used.
 pub(crate) fn within_any<T>(
     namespace: Option<&Path>,
     what: impl FnOnce() -> io::Result<T>,
@@ -21,19 +21,19 @@ pub(crate) fn within_any<T>(
     }
 }
 
-/// Runs `what` inside a network namespace, which is named by a file such as `/run/netns/client`. The thread returns to
-/// its own namespace afterwards.
+/// Runs `what` inside a network namespace, given by a file such as `/run/netns/client`. Afterwards, the
+/// thread returns to its own namespace.
 ///
 /// # Errors
-/// Returns an error if there is no such namespace, or if the process may not enter it (`CAP_SYS_ADMIN`). An error of
-/// `what` is returned unchanged.
+/// Returns an error if the namespace does not exist or the process may not enter it (`CAP_SYS_ADMIN`). An
+/// error of `what` is returned unchanged.
 pub fn within<T>(namespace: &Path, what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let own = File::open(OWN)?;
     let there = File::open(namespace)?;
     let network = Some(LinkNameSpaceType::Network);
     move_into_link_name_space(there.as_fd(), network)?;
     let outcome = what();
-    // Without this step, all later work of the thread would silently use the wrong namespace.
+    // If the return failed without an error, all later work of the thread would use the wrong namespace.
     move_into_link_name_space(own.as_fd(), network)?;
     outcome
 }

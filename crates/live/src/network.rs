@@ -1,4 +1,4 @@
-//! Real packets in the network of a plan, sans-IO. Time is an argument, so that tests need no device.
+//! Real packets in the network of a plan, sans-IO. Time is an argument, so tests need no device.
 
 use std::collections::VecDeque;
 
@@ -16,19 +16,19 @@ use bytes::Bytes;
 
 use crate::{header, icmp};
 
-/// The largest number of buffers that are kept for further packets.
+/// The largest number of free buffers that are kept.
 const SPARE: usize = 4096;
 
-/// A datagram of a background flow. Only its size and its addresses are on the wire.
+/// A datagram of a background flow. On the wire, only its size and its addresses exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// The flow, from 0.
+    /// The number of the flow, from 0.
     pub flow: u32,
-    /// When it was sent.
+    /// The time at which the datagram was sent.
     pub sent: Instant,
 }
 
-/// A packet in the network.
+/// A packet that is in the network.
 #[derive(Clone, Debug)]
 struct Packet {
     bytes: Vec<u8>,
@@ -37,7 +37,8 @@ struct Packet {
 }
 
 impl Packet {
-    /// Rewrites the packet with a changed segment and new checksums. Returns whether `change` changed the segment.
+    /// Rewrites the packet with a modified segment and new checksums. Returns whether `change` modified the
+    /// segment.
     fn rewrite(&mut self, change: impl FnOnce(&mut Segment) -> bool) -> bool {
         let Ok(mut packet) = parse_packet(&Bytes::copy_from_slice(&self.bytes)) else {
             return false;
@@ -104,29 +105,29 @@ impl network::Packet for Packet {
     }
 }
 
-/// A packet that has come out of a path.
+/// A packet that has left a path.
 #[derive(Debug)]
 pub struct Delivery {
-    /// When the packet left the network; never later than the time that was passed in.
+    /// The time at which the packet left the network. Not later than the `now` of the last call.
     pub at: Instant,
-    /// The path, from 0.
+    /// The number of the path, from 0.
     pub path: usize,
     /// Whether the packet goes to the client.
     pub down: bool,
-    /// Whether the client's interface lets the packet pass.
+    /// Whether the interface of the client accepts the packet.
     pub passes: bool,
     /// The packet.
     pub bytes: Vec<u8>,
 }
 
-/// A packet of a background flow at the end of its route.
+/// A packet or datagram of a background flow that has reached the end of its route, or was lost.
 #[derive(Debug)]
 pub enum Crossed {
-    /// A segment, or a router's message, for the flow's client (`down`) or its server.
+    /// A segment or a router's message, for the flow's client (`down`) or its server.
     Packet {
-        /// When it came out.
+        /// The time at which the packet left the network.
         at: Instant,
-        /// It goes to the client.
+        /// Whether the packet is for the client.
         down: bool,
         /// The packet.
         bytes: Vec<u8>,
@@ -147,10 +148,10 @@ pub struct Network<'a> {
 }
 
 impl<'a> Network<'a> {
-    /// The idle network of a plan whose time begins at `begin`.
+    /// Creates the network of a plan without packets. The time of the plan begins at `begin`.
     ///
     /// # Errors
-    /// An unknown link or path, or invalid settings of a link.
+    /// Returns an error if a link or path is unknown, or if the settings of a link are invalid.
     pub fn new(plan: &'a Plan, begin: Instant) -> Result<Self, PlanError> {
         Ok(Self {
             links: network::Network::new(plan, begin)?,
@@ -161,19 +162,20 @@ impl<'a> Network<'a> {
         })
     }
 
-    /// The same network for a client that is a kernel. Its interfaces are not the plan's: every packet passes.
+    /// Sets that the client is a kernel. The plan's interfaces then do not drop packets, because the kernel
+    /// has its own.
     #[must_use]
     pub fn with_kernel_client(mut self) -> Self {
         self.links = self.links.with_kernel_clients();
         self
     }
 
-    /// An empty buffer for a packet.
+    /// Returns an empty buffer for a packet.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes back a buffer.
+    /// Returns a buffer to the network for reuse.
     pub fn recycle(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < SPARE {
             buffer.clear();
@@ -181,15 +183,15 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Input: a host sends a packet on a path, to the client (`down`) or from it. The caller first calls
-    /// [`Self::handle_timeout`] with the same time.
+    /// Handles a packet that a host sends on a path, to the client (`down`) or from it. Call
+    /// [`Self::handle_timeout`] with the same time first.
     pub fn handle_packet(&mut self, now: Instant, path: usize, down: bool, bytes: Vec<u8>) {
         let journey = Journey::new(path as u16, down);
         self.send(now, Packet { bytes, journey, datagram: None });
     }
 
-    /// Input: a background flow of a group sends a packet, to its client (`down`) or from it. The caller first calls
-    /// [`Self::handle_timeout`] with the same time.
+    /// Handles a packet that a background flow of a group sends, to its client (`down`) or from it. Call
+    /// [`Self::handle_timeout`] with the same time first.
     pub fn handle_crossing(
         &mut self,
         now: Instant,
@@ -207,7 +209,7 @@ impl<'a> Network<'a> {
         self.proceed(now, onward);
     }
 
-    /// Does everything that was due by `now`, each thing at its own time.
+    /// Handles all events that were due by `now`, each at its own time.
     pub fn handle_timeout(&mut self, now: Instant, rows: &mut Rows) {
         while let Some((at, due)) = self.links.poll_timeout().filter(|(at, _)| *at <= now) {
             match due {
@@ -228,47 +230,47 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Output: the next packet that came out of a path.
+    /// Returns the next packet that has left a path.
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         self.deliveries.pop_front()
     }
 
-    /// Output: the next packet of a background flow at the end of its route.
+    /// Returns the next packet of a background flow at the end of its route.
     pub fn poll_crossed(&mut self) -> Option<Crossed> {
         self.crossed.pop_front()
     }
 
-    /// Output: the next change of an interface, and the notice to the client's MPTCP.
+    /// Returns the next change of an interface, and the notification for the client's MPTCP.
     pub fn poll_change(&mut self) -> Option<(InterfaceChange, Option<EndpointNews>)> {
         self.changes.pop_front()
     }
 
-    /// When to call [`Self::handle_timeout`].
+    /// Returns the time at which [`Self::handle_timeout`] must be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.links.poll_timeout().map(|(at, _)| at)
     }
 
-    /// Adds the row of each link when the run is over.
+    /// Adds the row of each link at the end of the run.
     pub fn report(&self, rows: &mut Rows) {
         self.links.report(rows);
     }
 
-    /// The client's interfaces.
+    /// Returns the client's interfaces.
     pub fn interfaces(&self) -> &Interfaces {
         self.links.interfaces()
     }
 
-    /// Whether the client's interface on a path lets packets pass.
+    /// Returns whether the client's interface on a path accepts packets.
     pub fn passes(&self, path: usize) -> bool {
         self.links.passes(path)
     }
 
-    /// The packets in the queues of a path towards the client.
+    /// Returns the packets in the queues of a path towards the client.
     pub fn queued(&self, now: Instant, path: usize) -> Queued {
         self.links.queued(now, path)
     }
 
-    /// The number of segments that lost their MPTCP options, by path.
+    /// Returns the number of segments from which MPTCP options were removed, by path.
     pub fn stripped(&self) -> &[u64] {
         self.links.stripped()
     }
@@ -294,13 +296,13 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Frees a dropped packet. The copy of a datagram that a link made is no lost datagram.
+    /// Frees a dropped packet. If the packet is a copy that a link made, its datagram is not lost.
     fn discard(&mut self, packet: Packet, copy: bool) {
         self.crossed.extend(packet.datagram.filter(|_| !copy).map(Crossed::Lost));
         self.recycle(packet.bytes);
     }
 
-    /// Takes a packet at the end of its route.
+    /// Handles a packet at the end of its route.
     fn arrive(&mut self, at: Instant, packet: Packet, passes: bool) {
         let Packet { bytes, journey, datagram } = packet;
         let (path, down) = (journey.route(), journey.is_down());

@@ -1,15 +1,15 @@
-//! The header before each packet of a device that offloads: it cuts bursts, merges segments and fills in checksums
-//! (`struct virtio_net_hdr`, VIRTIO 1.2 section 5.1.6).
+//! The header before each packet of a device that offloads (`struct virtio_net_hdr`, VIRTIO 1.2 section
+//! 5.1.6). Such a device segments bursts, merges segments, and computes checksums.
 
 use std::num::NonZeroU16;
 
 /// The length of the header, bytes.
 pub(crate) const HEADER: usize = 10;
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the TCP checksum field covers only the pseudo-header so far.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the TCP checksum field contains the sum of the pseudo-header only.
 const NEEDS_CHECKSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_F_DATA_VALID`: the checksum was verified.
 const VERIFIED: u8 = 2;
-/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: the packet contains several TCP segments.
+/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: the packet consists of several TCP segments.
 const SEVERAL_V4: u8 = 1;
 const SEVERAL_V6: u8 = 4;
 /// The offset of the checksum in a TCP header, bytes.
@@ -18,12 +18,13 @@ const CHECKSUM_AT: u16 = 16;
 const IPV4: u16 = 20;
 const IPV6: u16 = 40;
 
-/// The information of a header about its packet.
+/// The content of an offload header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offloaded {
-    /// The payload of each segment if several were merged; `None` for a single segment.
+    /// The payload length of each segment if several segments were merged. `None` for a single segment.
     pub(crate) segment_size: Option<NonZeroU16>,
-    /// Whether the kernel guarantees that the TCP payload is intact, so that the checksum need not be verified.
+    /// Whether the kernel guarantees that the TCP payload is correct, so that the checksum need not be
+    /// verified.
     pub(crate) verified: bool,
 }
 
@@ -37,9 +38,9 @@ impl Offloaded {
         }
     }
 
-    /// Returns the header of a TCP packet whose checksum covers only the pseudo-header. `headers` are the packet's IP
-    /// and TCP headers. With a `segment_size`, the device cuts the packet into segments with at most that many bytes of
-    /// payload.
+    /// Returns the header of a TCP packet whose checksum covers only the pseudo-header. `headers` are the
+    /// packet's IP and TCP headers. With `segment_size`, the device divides the payload into segments of at
+    /// most this length.
     pub(crate) fn unfinished(headers: &[u8], segment_size: Option<NonZeroU16>) -> [u8; HEADER] {
         let (ip, kind) = match headers.first().map(|first| first >> 4) {
             Some(4) => (IPV4, SEVERAL_V4),
@@ -48,7 +49,7 @@ impl Offloaded {
         let mut header = [0; HEADER];
         header[0] = NEEDS_CHECKSUM;
         if let Some(size) = segment_size {
-            // The length of the TCP header, in words of four bytes.
+            // The length of the TCP header in 32-bit words.
             let words = headers.get(usize::from(ip) + 12).map_or(0, |byte| byte >> 4);
             header[1] = kind;
             header[2..4].copy_from_slice(&(ip + u16::from(words) * 4).to_ne_bytes());
@@ -84,7 +85,7 @@ mod tests {
             assert_eq!((header[0], header[1]), (1, kind));
             let read = Offloaded::parse(&header);
             assert_eq!(read, Offloaded { segment_size: Some(size), verified: true });
-            // The device completes the checksum of a single segment, but does not split it.
+            // A single segment needs a checksum and is not divided.
             let single = Offloaded::unfinished(&packet, None);
             assert_eq!((&single[..6], &single[6..]), (&[1, 0, 0, 0, 0, 0][..], &header[6..]));
         }
@@ -99,7 +100,7 @@ mod tests {
         for flag in [NEEDS_CHECKSUM, VERIFIED] {
             assert_eq!(read(flag, 0), Offloaded { segment_size: None, verified: true });
         }
-        // Bit 7 of the type marks a segment with congestion experienced (VIRTIO_NET_HDR_GSO_ECN).
+        // Bit 7 of the type is set if a segment has the CE mark (VIRTIO_NET_HDR_GSO_ECN).
         for kind in [SEVERAL_V4, SEVERAL_V6, SEVERAL_V4 | 0x80] {
             assert_eq!(read(0, kind).segment_size, NonZeroU16::new(1448));
         }

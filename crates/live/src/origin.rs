@@ -1,5 +1,5 @@
-//! The origin behind the endpoint of a run. Other programs open connections to the endpoint. Each is relayed over a
-//! separate socket to a server in the endpoint's namespace.
+//! The origin of a run in which other programs open connections to the endpoint. Each connection is relayed
+//! over a socket to a server in the endpoint's namespace.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -18,36 +18,36 @@ use crate::pool::Pool;
 use crate::relay::Relay;
 use crate::socket::{Kind, Socket};
 
-/// The place of an origin.
+/// The address of the origin and its network namespace.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The file of the network namespace; `None` for the program's own.
+    /// The file of the network namespace. `None` for the namespace of this program.
     pub namespace: Option<PathBuf>,
-    /// The origin's address in this namespace.
+    /// The address of the origin in this namespace.
     pub address: SocketAddr,
 }
 
-/// A connection of the endpoint, and its socket to the origin.
+/// A connection of the endpoint, with its socket to the origin.
 struct Call {
     handle: ConnectionHandle,
-    /// `None` once the client or the origin is gone, or if no socket could be opened.
+    /// The socket. `None` if it could not be opened, or after the client or the origin is gone.
     socket: Option<Socket>,
-    /// The bytes that were passed to the client.
+    /// The number of bytes passed to the client.
     relayed: u64,
 }
 
-/// All sockets to the origin. Clones share them.
+/// All sockets to the origin. Clones share the sockets.
 #[derive(Clone)]
 pub(crate) struct Origins {
     origin: Rc<Origin>,
     calls: Rc<RefCell<Vec<Call>>>,
-    /// The index of the first call that the poller does not watch yet.
+    /// The index of the first call whose socket is not in the poller.
     new: Rc<Cell<usize>>,
     pool: Pool,
 }
 
 impl Origins {
-    /// Creates the state without a socket.
+    /// Creates the state without any socket.
     pub(crate) fn new(origin: Origin) -> Self {
         Self {
             origin: Rc::new(origin),
@@ -63,7 +63,8 @@ impl Origins {
         Box::new(Passed { handle, origins, number: None, relay: Relay::new(Bytes::new()) })
     }
 
-    /// Watches the sockets that were opened since the last call. Their tokens are their numbers plus `first_token`.
+    /// Adds the sockets opened since the last call to the poller. The token of a socket is its number plus
+    /// `first_token`.
     pub(crate) fn watch(&self, poller: &Poller, first_token: u64) -> io::Result<()> {
         let calls = self.calls.borrow();
         let new = self.new.replace(calls.len());
@@ -92,13 +93,13 @@ impl Origins {
         Some(call.handle)
     }
 
-    /// Returns the bytes that were passed to clients.
+    /// Returns the number of bytes passed to clients.
     pub(crate) fn relayed(&self) -> u64 {
         self.calls.borrow().iter().map(|call| call.relayed).sum()
     }
 
-    /// Connects to the origin for a connection, and returns the number of the call. If that fails, the connection is
-    /// closed later.
+    /// Connects to the origin for a connection, and returns the number of the call. If this fails, the
+    /// connection is closed later.
     fn call(&self, handle: ConnectionHandle) -> usize {
         let Origin { namespace, address } = &*self.origin;
         let open = || Socket::call(&Kind::TO_ORIGIN, *address, self.pool.clone());
@@ -109,11 +110,11 @@ impl Origins {
     }
 }
 
-/// The application of a connection that is relayed to the origin.
+/// The application that relays a connection to the origin.
 struct Passed {
     handle: ConnectionHandle,
     origins: Origins,
-    /// The number of the call, once the handshake is complete.
+    /// The number of the call. `None` until the handshake is complete.
     number: Option<usize>,
     relay: Relay,
 }

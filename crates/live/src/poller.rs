@@ -1,4 +1,4 @@
-//! Waits for descriptors and for a time, with a precision of a microsecond.
+//! Waits for descriptors and for a point in time, with a precision of one microsecond.
 
 use std::io;
 use std::num::NonZero;
@@ -12,19 +12,19 @@ use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
 use crate::clock::Clock;
 
-/// The delay that the kernel may add to a timer to save power, ns; 50,000 by default.
+/// The delay by which the kernel may postpone a timer to save power, ns. The default is 50,000.
 const TIMER_SLACK: u64 = 1;
 
-/// The readiness of a descriptor.
+/// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The token with which it was added.
+    /// The token with which the descriptor was added.
     pub token: u64,
-    /// It can be read, its peer has closed, or it has failed.
+    /// Whether it can be read, its peer has closed, or it has failed.
     pub readable: bool,
-    /// It can be written, or it has failed.
+    /// Whether it can be written, or has failed.
     pub writable: bool,
-    /// An error is pending on it (`EPOLLERR`).
+    /// Whether an error is pending (`EPOLLERR`).
     pub broken: bool,
 }
 
@@ -35,9 +35,9 @@ pub struct Poller {
     _precise: Precise,
 }
 
-/// Sets precise timers for the current thread, and restores the previous setting when it is dropped.
+/// Makes timers of the current thread precise, and restores the previous setting when dropped.
 struct Precise {
-    /// The previous timer slack, ns; `None` for real-time threads, which have none.
+    /// The previous timer slack, ns. `None` for real-time threads, which have no timer slack.
     before: Option<NonZero<u64>>,
 }
 
@@ -51,14 +51,14 @@ impl Precise {
 
 impl Drop for Precise {
     fn drop(&mut self) {
-        // The call fails only if the kernel does not support it, but `new` has made the same call.
+        // The call fails only if the kernel does not support it. `new` has made the same call successfully.
         let _ = set_current_timer_slack(self.before);
     }
 }
 
 impl Poller {
-    /// Creates an empty set. The timers of the calling thread are precise until the set is dropped. Threads that this
-    /// thread starts meanwhile inherit precise timers for good.
+    /// Creates an empty set. It makes the timers of the calling thread precise until it is dropped. Threads
+    /// started by this thread in the meantime inherit the setting and keep it.
     ///
     /// # Errors
     /// Returns an error if the kernel has no descriptor or memory left.
@@ -67,7 +67,7 @@ impl Poller {
         Ok(Self { epoll, events: Vec::with_capacity(64), _precise: Precise::new()? })
     }
 
-    /// Watches a descriptor, and reports it as long as it can be read.
+    /// Watches a descriptor. It is reported while it can be read.
     ///
     /// # Errors
     /// Returns an error if the kernel cannot watch it.
@@ -75,7 +75,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), EventFlags::IN)?)
     }
 
-    /// Watches a socket, and reports each change once: more data to read, or more room to write.
+    /// Watches a socket. Each change is reported once: more data to read, or more room to write.
     ///
     /// # Errors
     /// Returns an error if the kernel cannot watch it.
@@ -92,7 +92,7 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Waits until a descriptor is ready or the time `until` has come. `None` sets no time limit.
+    /// Waits until a descriptor is ready or the time is `until`. With `None`, there is no time limit.
     ///
     /// # Errors
     /// Returns the error of the system call.

@@ -1,35 +1,36 @@
-//! Memory for reads, which is used again once nothing refers to its data. With fresh memory for each read, the system
-//! would have to clear and map every page.
+//! Memory for reads. A buffer is reused when its data is no longer referenced. With new memory for each read,
+//! the system would have to clear and map every page.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// The length of each piece, bytes.
+/// The length of a buffer, bytes.
 pub(crate) const PIECE: usize = 65_536;
-/// The shortest data that keeps its piece; shorter data is copied, bytes.
+/// Data of at least this length stays in its buffer, and shorter data is copied, bytes.
 const LENT: usize = PIECE / 2;
-/// The most free pieces that are kept: 64 MiB, enough for 256 connections that read four pieces each at a time.
+/// The largest number of free buffers. 64 MiB are enough for 256 connections that read four buffers each at a
+/// time.
 const MOST: usize = 1024;
 
-/// The free pieces. Clones share them.
+/// The free buffers. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool(Arc<Mutex<Idle>>);
 
 #[derive(Debug, Default)]
 struct Idle {
     pieces: Vec<Vec<u8>>,
-    /// The smallest number of free pieces since the last [`Pool::tidy`].
+    /// The smallest number of free buffers since the last [`Pool::tidy`].
     fewest: usize,
 }
 
-/// A buffer into which packets are read one after the other. Each packet can be kept.
+/// A buffer into which packets are read one after the other. A packet can stay in its buffer.
 pub(crate) struct Inlet {
     piece: Vec<u8>,
     pool: Pool,
 }
 
-/// Data in a piece. The piece returns to its pool when the last reference to the data is dropped.
+/// Data in a buffer. The buffer returns to its pool when the last reference to the data is dropped.
 struct Lent {
     memory: Vec<u8>,
     length: usize,
@@ -42,7 +43,7 @@ impl Pool {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns a piece of [`PIECE`] bytes. Its content is arbitrary.
+    /// Returns a buffer of [`PIECE`] bytes with arbitrary content.
     pub(crate) fn take(&self) -> Vec<u8> {
         let idle = self.with(|idle| {
             let piece = idle.pieces.pop();
@@ -52,7 +53,7 @@ impl Pool {
         idle.unwrap_or_else(|| vec![0; PIECE])
     }
 
-    /// Returns a piece to the pool.
+    /// Returns a buffer to the pool.
     pub(crate) fn give(&self, piece: Vec<u8>) {
         self.with(|idle| {
             if idle.pieces.len() < MOST {
@@ -61,8 +62,9 @@ impl Pool {
         });
     }
 
-    /// Returns the first `length` bytes of a piece from this pool. Data of at least half a piece stays in it, and the
-    /// piece returns to the pool later. Shorter data is copied, so that it does not occupy a whole piece.
+    /// Returns the first `length` bytes of a buffer from this pool. If they are at least half of the buffer,
+    /// they stay there, and the buffer returns to the pool later. Shorter data is copied, so that it does not
+    /// occupy a whole buffer.
     pub(crate) fn keep(&self, memory: Vec<u8>, length: usize) -> Bytes {
         if length >= LENT {
             return Bytes::from_owner(Lent { memory, length, home: self.clone() });
@@ -72,7 +74,7 @@ impl Pool {
         copy
     }
 
-    /// Frees the pieces that were not needed since the last call.
+    /// Frees the buffers that were not used since the last call.
     pub(crate) fn tidy(&self) {
         self.with(|idle| {
             let left = idle.pieces.len() - idle.fewest.min(idle.pieces.len());
@@ -87,7 +89,7 @@ impl Inlet {
         Self { piece: pool.take(), pool }
     }
 
-    /// Returns [`PIECE`] bytes for the next packet. Their content is arbitrary.
+    /// Returns a slice of [`PIECE`] bytes for the next packet. Its content is arbitrary.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.piece
     }
@@ -97,7 +99,7 @@ impl Inlet {
         &self.piece[..length]
     }
 
-    /// Returns the same bytes to be kept, like [`Pool::keep`].
+    /// Returns these bytes for longer use, like [`Pool::keep`].
     pub(crate) fn keep(&mut self, length: usize) -> Bytes {
         if length < LENT {
             return Bytes::copy_from_slice(self.read(length));

@@ -1,8 +1,8 @@
-//! Threads that read sockets. A read copies up to four pieces from the kernel. A peer on the same host also sends its
-//! next data within this call.
+//! Threads that read from sockets. A read copies up to four pieces from the kernel. If the peer is on the
+//! same host, this call also includes the work of sending the peer's next data.
 //!
-//! A socket submits one read at a time ([`Submitter`]). Completed reads wait in [`Readers`], whose descriptor is
-//! readable while there are any. The owner of [`Readers`] passes each to its socket.
+//! A socket submits one read at a time ([`Submitter`]). Completed reads wait in [`Readers`], whose descriptor
+//! is readable while there are any. The owner of [`Readers`] passes each read to its socket.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,10 +17,10 @@ use rustix::io::Errno;
 use crate::pool::{PIECE, Pool};
 use crate::threads;
 
-/// The most pieces of a read.
+/// The largest number of pieces of a read.
 pub(crate) const PIECES: usize = 4;
 
-/// The lengths of a read's pieces that suit the receiver, bytes.
+/// The lengths of the pieces of a read that the receiver prefers, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lengths {
     /// The length of the first piece.
@@ -29,12 +29,12 @@ pub(crate) struct Lengths {
     pub(crate) further: usize,
 }
 
-/// How a read ended.
+/// The state of the socket after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The pieces are full, and there may be more data.
+    /// All pieces are full, and there may be more data.
     Full,
-    /// There is no more data for now.
+    /// No more data is available now.
     Empty,
     /// The peer has closed its side.
     Finished,
@@ -42,12 +42,12 @@ pub(crate) enum Ending {
     Broken(Errno),
 }
 
-/// The result of a read. Each piece is freed separately.
+/// The result of a read. Each piece can be freed separately.
 #[derive(Debug)]
 pub(crate) struct Read {
     /// The data, in the order of the stream.
     pub(crate) pieces: Vec<Bytes>,
-    /// How the read ended after these pieces.
+    /// The state of the socket after these pieces.
     pub(crate) ending: Ending,
 }
 
@@ -102,19 +102,19 @@ struct Request {
 /// A completed read.
 #[derive(Debug)]
 pub(crate) struct Completion {
-    /// The number of the submitter.
+    /// The number of the socket that submitted the read.
     pub(crate) number: u64,
-    /// The descriptor that was read.
+    /// The descriptor from which data was read.
     pub(crate) fd: Arc<OwnedFd>,
     /// The result.
     pub(crate) read: Read,
 }
 
-/// The completed reads that have not been taken.
+/// The completed reads that were not collected yet.
 #[derive(Debug)]
 struct Completions {
     waiting: Mutex<Vec<Completion>>,
-    /// An eventfd, readable while there are completed reads.
+    /// An eventfd that is readable while there are completed reads.
     event: OwnedFd,
 }
 
@@ -137,13 +137,13 @@ impl Completions {
 
     fn take(&self) -> Vec<Completion> {
         let mut sum = [0; 8];
-        // The read fails if the counter is zero, which is harmless.
+        // The read fails if the counter is zero, which has no effect.
         let _ = rustix::io::read(&self.event, &mut sum);
         self.with(std::mem::take)
     }
 }
 
-/// The queue for the reads of one socket.
+/// Submits the reads of one socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Submitter {
     number: u64,
@@ -151,21 +151,22 @@ pub(crate) struct Submitter {
 }
 
 impl Submitter {
-    /// Submits a read, whose result is returned by [`Readers::completed`]. Returns false if the reading thread has
+    /// Submits a read. [`Readers::completed`] returns the result. Returns false if the reading thread has
     /// ended.
     pub(crate) fn submit(&self, fd: &Arc<OwnedFd>, lengths: Lengths) -> bool {
         self.requests.send(Request { number: self.number, fd: Arc::clone(fd), lengths }).is_ok()
     }
 }
 
-/// The reading threads. Each ends after its current read once this and every [`Submitter`] are dropped.
+/// The reading threads. A thread ends after its current read when this value and every [`Submitter`] are
+/// dropped.
 pub(crate) struct Readers {
     requests: Vec<Sender<Request>>,
     completions: Arc<Completions>,
 }
 
 impl Readers {
-    /// Starts a thread for each processor, at most four. They read into memory of the pool.
+    /// Starts one thread per processor, at most four. The threads read into memory of the pool.
     ///
     /// # Errors
     /// Returns an error if the system has no thread or descriptor left.
@@ -184,13 +185,14 @@ impl Readers {
         Ok(Self { requests, completions })
     }
 
-    /// Returns the submitter with a number. Reads of the same number always go to the same thread.
+    /// Returns a submitter for a socket with this number. Reads with the same number always use the same
+    /// thread.
     pub(crate) fn submitter(&self, number: u64) -> Submitter {
         let place = (number % self.requests.len() as u64) as usize;
         Submitter { number, requests: self.requests[place].clone() }
     }
 
-    /// Returns the reads that were completed since the last call.
+    /// Returns the reads completed since the last call.
     pub(crate) fn completed(&self) -> Vec<Completion> {
         self.completions.take()
     }
@@ -203,7 +205,7 @@ fn serve(submitted: &Receiver<Request>, completions: &Completions, pool: &Pool) 
     }
 }
 
-/// Readable while there are completed reads.
+/// The descriptor is readable while there are completed reads.
 impl AsFd for Readers {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.completions.event.as_fd()

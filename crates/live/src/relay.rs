@@ -1,39 +1,40 @@
-//! Relays the bytes of one connection between the client's stream and the origin's. Sans-IO.
+//! Relays bytes of a connection between the client's stream and the origin's stream. Sans-IO.
 
 use anabranch_host::Stream;
 use anabranch_mptcp::{Event, WriteError};
 use anabranch_units::Instant;
 use bytes::{Buf, Bytes};
 
-/// The most bytes per read, which is also the most that a relay holds in each direction.
+/// The largest number of bytes per read, and the largest number of bytes that a relay holds per direction.
 pub(crate) const PIECE: usize = 65_536;
 
 /// The error of a stream that accepts no more data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// One direction.
+/// One direction of a relay.
 #[derive(Debug, Default)]
 struct Lane {
     /// Data that was read but not written yet.
     pending: Bytes,
-    /// The writing side has closed. Data from before may still have to be read.
+    /// Whether the sending side has closed. Data sent before that may still have to be read.
     finished: bool,
-    /// The receiving side's stream was shut down after the last byte.
+    /// Whether the stream of the receiving side was shut down, after the last byte.
     ended: bool,
-    /// The receiving side accepts no more data. Further data is discarded.
+    /// Whether the receiving side accepts no more data. Further data is discarded.
     refused: bool,
-    /// The bytes that were written.
+    /// The number of bytes written to the receiving side.
     moved: u64,
 }
 
 impl Lane {
-    /// Moves data as long as there is any and the receiving side has room, but reads at most `most` bytes. Returns
-    /// whether any byte or the end was moved.
+    /// Moves data while data is available and the receiving side has room, and reads at most `most` bytes.
+    /// Returns whether any byte or the end was moved.
     ///
-    /// Data that was read earlier is written even if it exceeds `most`.
+    /// Data that was read before is written even if it exceeds `most`.
     ///
-    /// Nothing is read that cannot be written. The rest stays in the buffers of the stream, which closes its window.
+    /// Data that cannot be written is not read. It stays in the buffers of the stream, which therefore closes
+    /// its window.
     fn pump(
         &mut self,
         now: Instant,
@@ -70,7 +71,7 @@ impl Lane {
         Ok(self.moved > before)
     }
 
-    /// Writes the data that was read before. Returns true if none is left.
+    /// Writes the data that was read before. Returns true if all of it was written.
     fn flush(&mut self, now: Instant, to: &mut dyn Stream) -> Result<bool, Broken> {
         while !self.pending.is_empty() {
             match to.write(now, self.pending.clone()) {
@@ -90,21 +91,22 @@ impl Lane {
     }
 }
 
-/// Both directions of one connection.
+/// A relay in both directions of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
     /// From the client to the origin.
     up: Lane,
     /// From the origin to the client.
     down: Lane,
-    /// The length of the header before the client's data. It is part of [`Self::up`].
+    /// The length of the header that precedes the client's data, in bytes. The header is sent by
+    /// [`Self::up`].
     header: u64,
-    /// The number of bytes that the origin had received when it closed its side.
+    /// The number of bytes passed to the origin when it closed its side.
     up_at_finish: u64,
 }
 
 impl Relay {
-    /// Creates a relay that sends `header` to the origin first.
+    /// Creates a relay that first sends `header` to the origin.
     pub(crate) fn new(header: Bytes) -> Self {
         let mut relay = Self { header: header.len() as u64, ..Self::default() };
         relay.up.pending = header;
@@ -116,10 +118,11 @@ impl Relay {
         self.up.finished |= event == Event::PeerFinished;
     }
 
-    /// Handles an event of the origin's stream. Returns whether the origin's answer was cut short.
+    /// Handles an event of the origin's stream. Returns whether the origin's response is incomplete.
     ///
-    /// If the origin had closed its side before, it accepts no more data, but its whole answer still goes to the
-    /// client. A reset that can only be the response to our own end is ignored. No data was sent after that end.
+    /// If the origin has closed its side before, the event means that it accepts no more data. The client
+    /// still receives the whole response. A reset is ignored if it can only be the response to our own end of
+    /// data.
     pub(crate) fn note_origin(&mut self, event: Event) -> bool {
         if event == Event::PeerFinished {
             self.down.finished = true;
@@ -130,14 +133,14 @@ impl Relay {
         event == Event::Closed && !self.down.finished
     }
 
-    /// Moves as much data as possible in both directions. Returns whether anything was moved. Reads at most `most`
-    /// bytes from the origin.
+    /// Moves as much data as possible in both directions, and reads at most `most` bytes from the origin.
+    /// Returns whether any byte or end was moved.
     ///
-    /// If the origin accepts no more data, the rest of its answer still goes to the client.
+    /// If the origin accepts no more data, the rest of its response is still moved to the client.
     ///
     /// # Errors
-    /// Returns [`Broken`] if the client accepts no more data. Also returns it if the origin accepts none and its whole
-    /// answer was passed on.
+    /// Returns [`Broken`] if the client accepts no more data, or if the origin accepts none and its whole
+    /// response was moved.
     pub(crate) fn pump(
         &mut self,
         now: Instant,
@@ -153,7 +156,8 @@ impl Relay {
         Ok(up || down)
     }
 
-    /// Writes the remaining data of a client that has gone to the origin. Returns whether all of it was written.
+    /// Writes the remaining data of a closed client connection to the origin. Returns whether all of it was
+    /// written.
     ///
     /// # Errors
     /// Returns [`Broken`] if the origin accepts no more data.
@@ -165,22 +169,22 @@ impl Relay {
         Ok(done)
     }
 
-    /// Returns whether the client was given the origin's whole answer and its end.
+    /// Returns whether the whole response of the origin and its end were passed to the client's stream.
     pub(crate) fn has_answered(&self) -> bool {
         self.down.ended
     }
 
-    /// Returns whether both sides have closed and each was given the other's end.
+    /// Returns whether both sides have closed, and the end of each was passed to the other.
     pub(crate) fn is_complete(&self) -> bool {
         self.up.finished && self.down.ended
     }
 
-    /// Returns the bytes that were relayed: from the client to the origin, and from the origin to the client.
+    /// Returns the number of relayed bytes: from the client to the origin, and from the origin to the client.
     pub(crate) fn moved(&self) -> [u64; 2] {
         [self.up.moved.saturating_sub(self.header), self.down.moved]
     }
 
-    /// Returns the bytes that the relay itself holds: from the client, and from the origin.
+    /// Returns the number of bytes held in the relay: from the client, and from the origin.
     pub(crate) fn held(&self) -> [u64; 2] {
         [self.up.pending.len() as u64, self.down.pending.len() as u64]
     }
@@ -192,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream with limited room that counts its reads.
+    /// A stream with limited room. It counts its reads.
     #[derive(Default)]
     struct Fake {
         waits: VecDeque<Bytes>,
@@ -368,7 +372,7 @@ mod tests {
         assert!(origin.shut && relay.is_complete());
         assert!(!relay.note_origin(Event::Closed));
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
-        // The relay has not ended its side, so the reset must be the response to data that was in flight.
+        // The relay has not closed its side, so the reset must be a response to data in flight.
         let mut relay = Relay::default();
         assert!(!relay.note_origin(Event::PeerFinished));
         relay.pump(NOW, &mut says(b""), &mut says(b""), u64::MAX).unwrap();

@@ -5,7 +5,8 @@ use std::io;
 use anabranch_units::Seed;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Returns an unpredictable seed, from which the keys, sequence numbers and secrets of real connections are derived.
+/// Returns an unpredictable seed. The keys, sequence numbers and secrets of real connections are derived from
+/// it.
 pub(crate) fn secret_seed() -> io::Result<Seed> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -1,4 +1,4 @@
-//! The two ends of the network: each is a kernel behind its devices, or our endpoint.
+//! The two ends of the network. Each end is a kernel with its devices, or our endpoint.
 
 use std::io;
 
@@ -18,12 +18,12 @@ use crate::tun::Tun;
 pub(crate) enum Side {
     /// Our endpoint with its applications.
     Endpoint(Box<Host>),
-    /// A kernel's devices, and the plan's applications over its sockets, if any run there.
+    /// The devices of a kernel, and the plan's applications that use its sockets, if there are any.
     Kernel { devices: Vec<Tun>, host: Option<Box<KernelHost>> },
 }
 
 impl Side {
-    /// Opens the devices of a kernel. Their tokens are numbered from `first_token`.
+    /// Opens the devices of a kernel. Their tokens begin at `first_token`.
     pub(crate) fn kernel(end: &KernelEnd, poller: &Poller, first_token: u64) -> io::Result<Self> {
         let open = |name: &String| Tun::open(name, end.namespace.as_deref());
         let devices = end.devices.iter().map(open).collect::<io::Result<Vec<_>>>()?;
@@ -33,7 +33,7 @@ impl Side {
         Ok(Self::Kernel { devices, host: None })
     }
 
-    /// Returns the next packet that a kernel sends on a path; `None` if no packet waits.
+    /// Returns the next packet that a kernel sends on a path. `None` if there is no packet now.
     pub(crate) fn read<'a>(
         &self,
         path: usize,
@@ -53,7 +53,7 @@ impl Side {
                 } else if let Some(Heard::PathMtu { tuple, mtu, seq }) = icmp::hear(bytes) {
                     host.handle_path_mtu(now, tuple, mtu, seq);
                 }
-                // Other and malformed packets are dropped.
+                // Malformed packets and packets for other addresses are dropped.
                 Ok(())
             }
         }
@@ -80,7 +80,7 @@ impl Side {
         Ok(())
     }
 
-    /// Returns when [`Self::handle_timeout`] must be called.
+    /// Returns the time at which [`Self::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
         match self {
             Self::Endpoint(host) => host.poll_timeout(),
@@ -88,7 +88,7 @@ impl Side {
         }
     }
 
-    /// Returns the measurements of a client's application.
+    /// Returns the measurements of the client's application.
     pub(crate) fn session(&self) -> Option<&Session> {
         match self {
             Self::Endpoint(host) => host.session(),
@@ -96,7 +96,7 @@ impl Side {
         }
     }
 
-    /// Returns the same measurements, to end the session.
+    /// Returns the measurements of the client's application, so that the session can be ended.
     pub(crate) fn session_mut(&mut self) -> Option<&mut Session> {
         match self {
             Self::Endpoint(host) => host.session_mut(),
@@ -104,7 +104,7 @@ impl Side {
         }
     }
 
-    /// Returns what a client's viewer sees now, if it plays a film.
+    /// Returns the state of a film that the client plays.
     pub(crate) fn viewing(&self, now: Instant) -> Option<Viewing> {
         match self {
             Self::Endpoint(host) => host.viewing(now),
@@ -112,7 +112,7 @@ impl Side {
         }
     }
 
-    /// Returns the fault if an application read bytes that were not sent.
+    /// Returns the error of an application that has read wrong bytes, if there was one.
     pub(crate) fn fault(&self) -> Option<WrongBytes> {
         match self {
             Self::Endpoint(host) => host.fault(),
@@ -120,7 +120,7 @@ impl Side {
         }
     }
 
-    /// Returns the congestion control that the kernel really uses.
+    /// Returns the congestion control that the kernel actually uses.
     pub(crate) fn congestion(&self) -> Option<String> {
         match self {
             Self::Endpoint(_) => None,
@@ -128,7 +128,7 @@ impl Side {
         }
     }
 
-    /// Returns the number of packets that the kernel refused.
+    /// Returns the number of packets that the kernel did not accept.
     pub(crate) fn refused(&self) -> u64 {
         match self {
             Self::Endpoint(_) => 0,
@@ -148,7 +148,7 @@ impl Side {
         }
     }
 
-    /// Adds the rows of a sample of a client's application.
+    /// Adds the rows of a sample of the client's application.
     pub(crate) fn sample(&self, now: Instant, rows: &mut Rows) {
         match self {
             Self::Endpoint(host) => host.sample(now, rows),
@@ -160,7 +160,7 @@ impl Side {
         }
     }
 
-    /// Adds the rows of a client's application at the end of the run.
+    /// Adds the rows of the client's application at the end of the run.
     pub(crate) fn report(&self, rows: &mut Rows) {
         match self {
             Self::Endpoint(host) => host.report(rows),

@@ -1,4 +1,4 @@
-//! A kernel's stream socket, for MPTCP or plain TCP, with the interface that applications use.
+//! A stream socket of a kernel, for MPTCP or plain TCP, with the interface that applications use.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,20 +16,20 @@ use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, i
 use crate::pool::{PIECE, Pool};
 use crate::readers::{Completion, Ending, Lengths, PIECES, Read, Submitter};
 
-/// The most pieces that are left when a further read is submitted.
+/// Another read is submitted when at most this number of pieces is left.
 const AHEAD: usize = PIECES / 2;
 
 /// The kind of a socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// Whether the socket uses MPTCP; otherwise plain TCP.
+    /// Whether the socket uses MPTCP. If false, it uses plain TCP.
     pub(crate) multipath: bool,
-    /// The congestion control; `None` for the namespace's default.
+    /// The congestion control. `None` for the default of the namespace.
     pub(crate) congestion: Option<String>,
 }
 
 impl Kind {
-    /// The kind of sockets to an origin: plain TCP with the namespace's default congestion control.
+    /// Sockets to an origin: plain TCP with the default congestion control of the namespace.
     pub(crate) const TO_ORIGIN: Self = Self { multipath: false, congestion: None };
 
     /// Opens a non-blocking socket for the family of an address.
@@ -51,40 +51,40 @@ pub(crate) struct Socket {
     fd: Arc<OwnedFd>,
     connected_at: Option<Instant>,
     events: VecDeque<Event>,
-    /// There may be data to read.
+    /// Whether there may be data to read.
     readable: bool,
-    /// There may be room to write.
+    /// Whether there may be room to write.
     writable: bool,
-    /// The application waits for room to write, and is notified once there is some.
+    /// Whether the application waits for room to write. It is notified when there is room.
     blocked: bool,
-    /// The peer has closed its side, or the connection has failed.
+    /// Whether the peer has closed its side or the connection has failed.
     ended: bool,
     /// The error with which the connection failed.
     error: Option<Errno>,
-    /// The kernel has an error that may follow data that is not read yet.
+    /// Whether the kernel has reported an error. Data that was not read yet may precede this error.
     pending: bool,
     /// The memory for reads.
     pool: Pool,
-    /// Data that was read from the kernel but not returned to the application.
+    /// Data that was read from the kernel and not yet returned to the application.
     read: VecDeque<Bytes>,
-    /// The longest read that the application has requested, bytes.
+    /// The length of the longest read that the application has requested, bytes.
     longest: usize,
-    /// The bytes that may still be read from the kernel.
+    /// The number of bytes that may still be read from the kernel.
     room: u64,
     /// The error with which the connection fails after the data in `read`.
     breaks: Option<Errno>,
-    /// The queue of the reading thread, if any.
+    /// The submitter of reads to a reading thread, if there is one.
     submitter: Option<Submitter>,
-    /// Whether reads are submitted to that thread. Otherwise the calling thread reads.
+    /// Whether reads are submitted to the reading thread. If false, the calling thread reads.
     submits: bool,
-    /// A submitted read is not complete.
+    /// Whether a submitted read is in progress.
     submitted: bool,
-    /// The kernel has reported more data since the last read began.
+    /// Whether the kernel has reported more data since the last read began.
     more: bool,
 }
 
 impl Socket {
-    /// Creates a stream over a socket that was accepted at `now`.
+    /// Creates a stream for a socket that was accepted at `now`.
     pub(crate) fn accepted(fd: OwnedFd, now: Instant) -> Self {
         let mut socket = Self::new(fd, Pool::default());
         socket.connected(now);
@@ -98,8 +98,9 @@ impl Socket {
         Self::begin(fd, remote, Pool::default())
     }
 
-    /// Creates a socket that connects from an address of the kernel's choice, and reads into memory of a pool. It has
-    /// no Nagle delay (`TCP_NODELAY`), and detects a dead peer (`SO_KEEPALIVE`).
+    /// Creates a socket that connects to `remote` from an address chosen by the kernel. Reads use the memory
+    /// of the pool. Nagle's algorithm is off (`TCP_NODELAY`), and keepalives detect a dead peer
+    /// (`SO_KEEPALIVE`).
     pub(crate) fn call(kind: &Kind, remote: SocketAddr, pool: Pool) -> io::Result<Self> {
         let fd = kind.open(remote)?;
         sockopt::set_tcp_nodelay(&fd, true)?;
@@ -149,8 +150,8 @@ impl Socket {
                 Ok(Ok(())) if writable => self.connected(now),
                 Ok(Ok(())) => {}
                 Ok(Err(error)) | Err(error) => {
-                    // A refused attempt to connect ends with ECONNREFUSED. These two errors mean that the peer accepted
-                    // the connection and then reset it (`tcp_reset`).
+                    // A refused connection attempt ends with ECONNREFUSED. These two errors mean that the
+                    // peer has accepted the connection and then reset it (`tcp_reset`).
                     if matches!(error, Errno::CONNRESET | Errno::PIPE) {
                         self.connected(now);
                     }
@@ -168,9 +169,9 @@ impl Socket {
         }
     }
 
-    /// Handles a pending error (`EPOLLERR`). If the peer had closed its side before, the peer accepts no more data, and
-    /// `Closed` follows `PeerFinished`. Otherwise the next read returns the error, after all data that can still be
-    /// read.
+    /// Handles a pending error (`EPOLLERR`). If the peer has closed its side before, it accepts no more data,
+    /// and the event `Closed` follows `PeerFinished`. Otherwise the next read returns the error, after all
+    /// data that can still be read.
     pub(crate) fn handle_error(&mut self) {
         self.pending = self.connected_at.is_some();
         if self.ended {
@@ -178,7 +179,7 @@ impl Socket {
         }
     }
 
-    /// Reports the pending error of a socket whose peer has closed its side.
+    /// Emits the pending error of a socket whose peer has closed its side.
     fn take_pending(&mut self) {
         if !std::mem::take(&mut self.pending) || self.error.is_some() {
             return;
@@ -194,12 +195,12 @@ impl Socket {
         self.error
     }
 
-    /// Returns whether there are events that the application has not taken.
+    /// Returns whether there are events that the application has not polled.
     pub(crate) fn has_news(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Resets the connection (RST). If a read is submitted, this happens when the read is complete.
+    /// Resets the connection (RST). If a read is in progress, the reset follows when the read is complete.
     pub(crate) fn reset(self) {
         // The call fails only if the connection has already ended.
         let _ = sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
@@ -219,23 +220,23 @@ impl Socket {
 }
 
 impl Socket {
-    /// Returns this socket with a submitter. Its completed reads must be passed to [`Self::complete`].
+    /// Returns this socket with a submitter. The caller must pass its completed reads to [`Self::complete`].
     pub(crate) fn submitting(self, submitter: Submitter) -> Self {
         Self { submitter: Some(submitter), ..self }
     }
 
-    /// Sets whether further reads are submitted; without a submitter they never are. A read that was already submitted
-    /// must be completed first in either case.
+    /// Sets whether further reads are submitted. Without a submitter, they never are. A read that is already
+    /// submitted must be completed first in both cases.
     pub(crate) fn set_submits(&mut self, submits: bool) {
         self.submits = submits && self.submitter.is_some();
     }
 
-    /// Reads several pieces, or submits the read. The first piece has at most `limit` bytes. The others are at most as
-    /// long as the longest requested read.
+    /// Reads several pieces, or submits the read. The first piece has at most `limit` bytes. Each further
+    /// piece has at most the length of the longest requested read.
     fn fill(&mut self, limit: usize) {
         let done = self.ended || self.breaks.is_some() || self.submitted;
-        // A socket that never connected must close at once. A submitted read would keep it open, and its events would
-        // carry the token of the connection's next socket.
+        // A socket that never connected must close at once. A submitted read would keep it open, and its
+        // events would have the token of the next socket of the connection.
         let room = usize::try_from(self.room).unwrap_or(usize::MAX);
         if self.connected_at.is_none() || !self.readable || done || room == 0 || limit == 0 {
             return;
@@ -252,7 +253,7 @@ impl Socket {
         }
     }
 
-    /// Takes a completed read. A read of the connection's previous socket is dropped.
+    /// Handles a completed read. If the read is of a previous socket of the connection, it is dropped.
     pub(crate) fn complete(&mut self, completion: Completion) {
         if Arc::ptr_eq(&completion.fd, &self.fd) {
             self.submitted = false;
@@ -277,12 +278,12 @@ impl Socket {
         }
     }
 
-    /// Sets how many bytes may be read from the kernel. Data that was read before is returned in any case.
+    /// Sets the number of bytes that may be read from the kernel. Data that was read before is not limited.
     pub(crate) fn set_room(&mut self, room: u64) {
         self.room = room;
     }
 
-    /// Returns the bytes that were read from the kernel but not returned to the application.
+    /// Returns the number of bytes that were read from the kernel and not yet returned to the application.
     pub(crate) fn held(&self) -> u64 {
         self.read.iter().map(|piece| piece.len() as u64).sum()
     }
@@ -323,8 +324,9 @@ impl Stream for Socket {
                 Err(WriteError::Blocked)
             }
             Err(error) => {
-                // EPIPE means a reset after the peer had closed its side (`tcp_reset` in CLOSE_WAIT). Its data and its
-                // end can still be read. Any other error means that the stream is cut short, and must be reported here.
+                // EPIPE means a reset after the peer had closed its side (`tcp_reset` in CLOSE_WAIT). The
+                // data and the end of the peer can still be read. Any other error means that data of the peer
+                // was lost, so it is reported here.
                 if error == Errno::PIPE {
                     self.error.get_or_insert(error);
                 } else {

@@ -12,20 +12,20 @@ use crate::entrance::{Entrance, taken, write};
 use crate::namespace::within_any;
 use crate::offload::{HEADER, Offloaded};
 
-/// The longest packet, bytes.
+/// The length of the longest packet, bytes.
 pub(crate) const MOST: usize = 65_535;
 
-/// A TUN device that existed before it was opened. Its creator sets which user may open it; no other privilege is
-/// needed.
+/// A TUN device that existed before it was opened. Its creator sets the user who may open it. Opening needs
+/// no other privilege.
 pub struct Tun {
     device: SyncDevice,
-    /// The number of packets that the kernel refused.
+    /// The number of packets that the kernel did not accept.
     refused: u64,
-    /// Whether the device cuts bursts, merges segments and fills in checksums.
+    /// Whether the device segments bursts, merges segments and computes checksums.
     offloads: bool,
 }
 
-/// A packet that a kernel sent.
+/// A packet sent by a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
     /// The packet.
@@ -35,16 +35,17 @@ pub struct Arrived<'a> {
 }
 
 impl Tun {
-    /// Opens a device by name, in a network namespace if one is given.
+    /// Opens a device by name, in the given network namespace or the current one.
     ///
     /// # Errors
-    /// Returns an error if the device does not exist, is open in another program, or may not be opened by this process.
+    /// Returns an error if the device does not exist, is in use by another program, or may not be opened by
+    /// this process.
     pub fn open(name: &str, namespace: Option<&Path>) -> io::Result<Self> {
         Self::open_as(name, namespace, false)
     }
 
-    /// Opens a device like [`Self::open`], with offload: it cuts bursts, merges segments and fills in checksums
-    /// (`IFF_VNET_HDR`).
+    /// Opens a device like [`Self::open`], with offload (`IFF_VNET_HDR`): it segments bursts, merges
+    /// segments, and computes checksums.
     ///
     /// # Errors
     /// Returns the same errors as [`Self::open`], and an error if the kernel does not support offload.
@@ -54,8 +55,8 @@ impl Tun {
 
     fn open_as(name: &str, namespace: Option<&Path>, offloads: bool) -> io::Result<Self> {
         let open = || {
-            // The open call below would create a missing device if the process had the privilege, so its existence is
-            // checked.
+            // Checks that the device exists. With the necessary privilege, the call below would create a
+            // missing device.
             let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
             rustix::net::netdevice::name_to_index(&socket, name)?;
             DeviceBuilder::new().name(name).offload(offloads).inherit_enable_state().build_sync()
@@ -65,8 +66,8 @@ impl Tun {
         Ok(Self { device, refused: 0, offloads })
     }
 
-    /// Reads the next packet that the kernel sends. If the device offloads, it may be several merged segments. Returns
-    /// `None` if there is no packet now.
+    /// Reads the next packet that the kernel sends. If the device offloads, the packet may consist of several
+    /// merged segments. Returns `None` if there is no packet now.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -79,7 +80,8 @@ impl Tun {
             rustix::io::read(&self.device, &mut *buffer)
         };
         match read {
-            // The header stays all zeros if the device does not offload: a single segment with an unverified checksum.
+            // If the device does not offload, the header is all zeros: a single segment whose checksum was
+            // not verified.
             Ok(length) => {
                 Ok(Some(Arrived { bytes: &buffer[..length], offload: Offloaded::parse(&header) }))
             }
@@ -88,7 +90,8 @@ impl Tun {
         }
     }
 
-    /// Passes a packet to the kernel. If the kernel has no room or cannot take it now, the packet is lost and counted.
+    /// Passes a packet to the kernel. If the kernel is full or cannot accept it now, the packet is lost and
+    /// counted.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -99,12 +102,14 @@ impl Tun {
         Ok(())
     }
 
-    /// Returns the offload header of a single packet with a complete checksum; empty if the device does not offload.
+    /// Returns the offload header of a single packet with a complete checksum. Empty if the device does not
+    /// offload.
     pub(crate) fn before_whole(&self) -> &'static [u8] {
         if self.offloads { &[0; HEADER] } else { &[] }
     }
 
-    /// Returns a second writing end, for another thread. The writer must put the offload header before each packet.
+    /// Returns another writing end, for another thread. The offload header must precede each packet that is
+    /// written to it.
     pub(crate) fn entrance(&self) -> io::Result<Entrance> {
         Ok(Entrance::new(self.device.as_fd().try_clone_to_owned()?))
     }
@@ -122,7 +127,7 @@ impl Tun {
         self.device.mtu()
     }
 
-    /// Returns the length of the device's queue: the most packets that wait to be read.
+    /// Returns the length of the device's queue, which is the largest number of packets that wait to be read.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -130,7 +135,7 @@ impl Tun {
         self.device.tx_queue_len()
     }
 
-    /// Returns the number of packets that the kernel refused.
+    /// Returns the number of packets that the kernel did not accept.
     pub fn refused(&self) -> u64 {
         self.refused
     }

@@ -1,5 +1,5 @@
-//! The real world and its event loop. Packets pass through the network of a plan. Each of its two ends is a kernel or
-//! our endpoint.
+//! The real world and its event loop. Packets pass through the network of a plan, and each end of the network
+//! is a kernel or our endpoint.
 
 mod crossing;
 mod moment;
@@ -33,57 +33,58 @@ use crossing::Crossing;
 
 pub use moment::{Moment, PathMoment, SubflowMoment};
 
-/// The most packets that are read from a device in one turn.
+/// The largest number of packets read from a device at a time.
 const TURN: usize = 64;
-/// The time between two calls of the observer.
+/// The period in which the observer is called.
 const LOOK: Duration = Duration::from_millis(100);
-/// The time that a run continues after its client is done, so that connections can close.
+/// The time for which a run continues after its client has finished, so that connections can close.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// The number of the client; there is only one.
+/// The number of the client. There is only one client.
 const CLIENT: u32 = 0;
 
-/// Tokens of the poller: the client's devices from 0 on, the server's devices, and the sockets of both sides.
+/// Tokens of the poller: the client's devices from 0 on, the server's devices, and the sockets of both ends.
 const SERVER_DEVICES: u64 = 64;
 const CLIENT_SOCKETS: u64 = 1 << 20;
 const SERVER_SOCKETS: u64 = 1 << 40;
 
 /// An observer of a run.
 pub trait Observer {
-    /// Called once all devices are open. The plan's time begins when it returns. The devices must go up only now. A
-    /// device that goes up before a program has opened it drops packets for up to a second longer (`linkwatch`).
+    /// Called when all devices are open. The time of the plan begins when this call returns. The devices must
+    /// be set up only now: a device that is up before a program has opened it drops packets for up to a
+    /// second longer (`linkwatch`).
     ///
     /// # Errors
-    /// Returns an error if the devices could not be made ready.
+    /// Returns an error if the devices could not be set up.
     fn ready(&mut self) -> io::Result<()>;
 
-    /// Reports that `done_s` of at most `total_s` seconds have passed. Returning `false` stops the run, which still has
-    /// a trace.
+    /// Called with the progress: `done_s` of at most `total_s` seconds have passed. Returning `false` stops
+    /// the run. A stopped run still has a trace.
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool;
 
-    /// Returns whether [`Self::watch`] is to be called before each [`Self::progress`] and at the end.
+    /// Returns whether [`Self::watch`] is called, before each [`Self::progress`] and at the end.
     fn watches(&self) -> bool {
         false
     }
 
-    /// Reports the present state of the run.
+    /// Called with the current state of the run.
     fn watch(&mut self, _moment: &Moment) {}
 
-    /// Changes an interface of the client's kernel, as the plan's events require.
+    /// Changes an interface of the client's kernel according to the plan's events.
     ///
     /// # Errors
     /// Returns an error if the interface could not be changed.
     fn interface(&mut self, change: InterfaceChange) -> io::Result<()>;
 }
 
-/// Why a run has no trace.
+/// The reason why a run has no trace.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LiveError {
     /// The capture file cannot be written.
     #[error("capture: {0}")]
     Capture(#[from] CaptureError),
-    /// Our endpoint produced a segment that cannot be encoded. This is a defect.
+    /// Our endpoint produced a segment that cannot be encoded. This is a bug.
     #[error("a segment cannot be encoded: {0}")]
     Emit(#[from] EmitError),
     /// An operation on a device, a socket or a namespace failed.
@@ -105,23 +106,26 @@ pub enum LiveError {
     WrongBytes(#[from] WrongBytes),
 }
 
-/// Returns a function that adds the failed operation to an error.
+/// Returns a function that adds the name of the failed operation to an error.
 fn tried(what: &'static str) -> impl Fn(io::Error) -> LiveError {
     move |error| LiveError::Io { what, error }
 }
 
-/// The two ends of a run, and its capture file.
+/// The two ends of a run, and its capture.
 pub struct Ends {
-    /// The client's kernel; `None` for our endpoint.
+    /// The kernel of the client. `None` if the client is our endpoint.
     pub client: Option<KernelEnd>,
-    /// The server's kernel; `None` for our endpoint.
+    /// The kernel of the server. `None` if the server is our endpoint.
     pub server: Option<KernelEnd>,
-    /// Whether the plan's application runs between the ends. If not, other programs use the kernel.
+    /// Whether the plan's application runs between the ends. If false, other programs use the client's
+    /// kernel.
     pub application: bool,
-    /// The indexes of the paths on which our server announces its address (`ADD_ADDR`) to a client that does not know
-    /// it. The first path, 0, is never announced. For a kernel, the addresses are configured with its namespace.
+    /// The paths on which our server announces its address (`ADD_ADDR`) to a client that does not know this
+    /// address. The first path, 0, is never announced. A kernel announces the addresses that are configured
+    /// in its namespace.
     pub announced: Vec<usize>,
-    /// The origin to which our endpoint relays connections of other programs, if the plan's application does not run.
+    /// The origin to which our endpoint relays connections of other programs. Used if the plan's application
+    /// does not run.
     pub origin: Option<Origin>,
     /// The output for a capture (pcapng) of the packets at the client.
     pub capture: Option<Box<dyn Write + Send>>,
@@ -132,13 +136,13 @@ pub struct Ends {
 pub struct Outcome {
     /// The tables of the run.
     pub trace: Trace,
-    /// The lateness of the emulator, for all packets that left the network.
+    /// The lateness of the emulator for all packets that left the network.
     pub lateness: Lateness,
-    /// The congestion control that the server's kernel really used.
+    /// The congestion control that the server's kernel actually used.
     pub congestion: Option<String>,
-    /// The number of packets that left the network but were refused by a kernel.
+    /// The number of packets that left the network and were not accepted by a kernel.
     pub refused: u64,
-    /// The number of segments from which a middlebox removed MPTCP's options, by path.
+    /// The number of segments from which a middlebox removed MPTCP options, by path.
     pub stripped: Vec<u64>,
 }
 
@@ -148,7 +152,7 @@ struct World<'a> {
     registry: Registry,
     media: Media,
     clock: Clock,
-    /// The time at which the plan's time begins.
+    /// The start of the plan's time.
     begin: Instant,
     poller: Poller,
     network: Network<'a>,
@@ -163,21 +167,22 @@ struct World<'a> {
     capture: Option<PcapngWriter<Box<dyn Write + Send>>>,
     next_sample: Instant,
     next_look: Instant,
-    /// The number of connections that a client's endpoint has opened.
+    /// The number of connections that the client's endpoint has opened.
     ports: u16,
-    /// The number of packets that the client's endpoint lost because the interface was down.
+    /// The number of packets lost by the client's endpoint because the interface was down.
     refused: u64,
     notes: Vec<String>,
     delivered: u64,
-    /// The bytes that left each path towards the client.
+    /// The number of bytes that left each path towards the client.
     carried: Vec<u64>,
 }
 
-/// Runs a plan over real packets until its application is done, its time is up or the observer stops it.
+/// Runs a plan over real packets until its application has finished, its time is over, or the observer stops
+/// it.
 ///
 /// # Errors
-/// Returns an error if the plan cannot run here, a device or namespace cannot be opened, or the capture cannot be
-/// written. A failed plug-in and wrong bytes at an application are errors, too.
+/// Returns an error if the plan cannot run here, if a device or namespace cannot be opened, or if the capture
+/// cannot be written. A failed plug-in and wrong bytes at an application are errors, too.
 pub fn run(
     plan: &Plan,
     registry: Registry,
@@ -243,7 +248,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Does everything that is due, until nothing more is. Returns the time.
+    /// Handles all events that are due. Returns the time.
     fn turn(&mut self, observer: &mut dyn Observer) -> Result<Instant, LiveError> {
         loop {
             let now = self.clock.now();
@@ -283,8 +288,7 @@ impl World<'_> {
         }
     }
 
-    /// Takes a path's network interface up or down if the host is a kernel; otherwise notifies our
-    /// endpoint.
+    /// Changes an interface of the client's kernel, or notifies our endpoint of the change.
     fn change_interface(
         &mut self,
         now: Instant,
@@ -326,7 +330,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Takes back a packet's memory, unless its payload is still in use.
+    /// Reuses the memory of a packet, unless its payload is still in use.
     fn recycle(&mut self, bytes: Bytes) {
         if let Ok(bytes) = bytes.try_into_mut() {
             self.network.recycle(bytes.into());
@@ -343,7 +347,7 @@ impl World<'_> {
                 self.crossing.handle_packet(now, down, &bytes);
                 self.recycle(bytes);
             }
-            // A datagram's delay is measured over the links, without the emulator's lateness.
+            // The delay of a datagram is that of the links, without the lateness of the emulator.
             Crossed::Datagram(at, datagram) => self.crossing.arrive(at, datagram),
             Crossed::Lost(datagram) => self.crossing.lose(datagram),
         }
@@ -384,7 +388,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Puts a host's packet on a path.
+    /// Sends a packet of a host on a path.
     fn launch(
         &mut self,
         now: Instant,

@@ -1,5 +1,5 @@
-//! Tests of the network between client and server without devices: real packets through the links of a plan, in virtual
-//! time. Expected values come from arithmetic.
+//! Tests of the network between client and server without devices: real packets on the links of a plan, in
+//! virtual time. Expected values are computed by hand.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,16 +17,16 @@ const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 1, 1));
 /// The length of an IPv4 and a TCP header without options, bytes.
 const HEADERS: usize = 40;
-/// The length of every data packet, bytes: 1 ms at the links' 12 Mbit/s.
+/// The length of every data packet, bytes. At the links' 12 Mbit/s, this is 1 ms.
 const PACKET: usize = 1500;
 const MS: Duration = Duration::from_millis(1);
 /// The delay of each link.
 const DELAY: Duration = Duration::from_millis(10);
-/// The time at which the plan's time begins.
+/// The start of the plan's time.
 const BEGIN: Instant = Instant::from_nanos(7_000_000_000);
 
-/// Returns a plan with one path over links of 12 Mbit/s and 10 ms. `down`, `path` and `rest` are further keys of the
-/// downlink, the path and the plan.
+/// Returns a plan with one path over links of 12 Mbit/s and 10 ms. The arguments are further keys: of the
+/// downlink (`down`), the path (`path`) and the plan (`rest`).
 fn plan(down: &str, path: &str, rest: &str) -> Plan {
     let link = r#""rate_bps":12000000,"delay_ns":10000000"#;
     let text = format!(
@@ -54,10 +54,10 @@ fn bytes_of(segment: &Segment) -> Vec<u8> {
     bytes
 }
 
-/// The segments that left the path, and their times since [`BEGIN`].
+/// The segments that left the path, with their times since [`BEGIN`].
 type Arrived = Vec<(Duration, Segment)>;
 
-/// Sends packets on the downlink at their times, and runs the network until it is idle.
+/// Sends packets on the downlink at the given times, and runs the network until it is empty.
 fn through(
     network: &mut Network<'_>,
     rows: &mut Rows,
@@ -75,7 +75,7 @@ fn through(
     let mut arrived = Vec::new();
     while let Some(delivery) = network.poll_delivery() {
         assert!((delivery.path, delivery.down) == (0, true));
-        // The parser verifies every checksum.
+        // The parser verifies all checksums.
         let packet = parse_packet(&delivery.bytes.into()).expect("a whole packet");
         arrived.push((delivery.at.since(BEGIN), packet.segment));
     }
@@ -90,7 +90,7 @@ fn named<'a>(tables: &'a [Table], name: &str) -> &'a Table {
     tables.iter().find(|table| table.name == name).expect("a table")
 }
 
-/// Returns a counter of the downlink.
+/// Returns the value of a counter of the downlink.
 fn counted(network: &Network<'_>, column: &str) -> u64 {
     let mut rows = Rows::default();
     network.report(&mut rows);
@@ -106,7 +106,7 @@ fn a_burst_fills_a_drop_tail_queue_exactly() {
     let plan = plan(r#","queue":{"packets":10}"#, "", "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     let arrived = through(&mut network, &mut Rows::default(), burst(30));
-    // The queue's ten packets include the one in service. One packet leaves per millisecond.
+    // The queue holds ten packets, including the one in service. One packet leaves per millisecond.
     assert_eq!(numbers(&arrived), (0..10).collect::<Vec<_>>());
     for (place, (at, _)) in arrived.iter().enumerate() {
         assert_eq!(*at, DELAY + MS * (place as u64 + 1));
@@ -129,7 +129,7 @@ fn losses_are_those_of_the_seed() {
     let first = lost_of(1);
     assert_eq!(first, lost_of(1));
     assert_ne!(first, lost_of(2));
-    // 200 losses are expected, with a standard deviation of 13.4. The bound is six standard deviations.
+    // 200 losses are expected, with a standard deviation of 13.4. The tolerance is six standard deviations.
     assert!((2000 - first.len()).abs_diff(200) < 81, "{}", first.len());
 }
 
@@ -140,7 +140,7 @@ fn a_queue_marks_ecn_capable_packets_and_drops_others() {
     let plan = plan(down, "", "");
     let marks = |ecn: Ecn| {
         let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
-        // One packet per 0.5 ms is twice the link's rate.
+        // One packet per 0.5 ms is twice the rate of the link.
         let packets = (0..600).map(|number| (MS / 2 * u64::from(number), data(number, ecn)));
         let arrived = through(&mut network, &mut Rows::default(), packets.collect());
         let ce = arrived.iter().filter(|(_, segment)| segment.ecn == Ecn::Ce).count() as u64;
@@ -165,7 +165,7 @@ fn links_change_at_the_times_of_the_plan() {
     let mut rows = Rows::default();
     let arrived = through(&mut network, &mut rows, packets.collect());
     let told: Vec<_> = arrived.iter().map(|(at, segment)| (segment.seq.0, *at)).collect();
-    // The packet sent while the link is down is lost. At half the rate, a packet takes twice as long.
+    // The packet that is sent while the link is down is lost. At half the rate, a packet takes twice as long.
     let expected = [(0, 50 + 1 + 10), (2, 250 + 1 + 10), (3, 350 + 2 + 10), (4, 450 + 2 + 30)];
     assert_eq!(told, expected.map(|(number, ms)| (number, MS * ms)));
     assert_eq!(counted(&network, "dropped_down"), 1);
@@ -226,7 +226,7 @@ fn a_middlebox_removes_options_from_the_configured_segments() {
 fn a_link_changes_a_payload_and_no_checksum_detects_it() {
     let plan = plan(r#","corrupt":1,"corrupt_passes":1"#, "", "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
-    // Its checksums are verified where it arrives. An acknowledgement has no payload to change.
+    // The receiver verifies the checksums. An acknowledgement has no payload that could be modified.
     let acknowledgement = bytes_of(&Segment { flags: Flags::ACK, ..Segment::default() });
     let packets = vec![(Duration::ZERO, data(7, Ecn::NotEct)), (MS, acknowledgement)];
     let arrived = through(&mut network, &mut Rows::default(), packets);
@@ -257,7 +257,7 @@ fn an_interface_that_is_down_refuses_packets_but_counts_no_messages() {
     for (index, name) in ["p.down", "p.up"].into_iter().enumerate() {
         swapped.links[index].name = name.to_owned();
     }
-    // The client's packet is too large. The message about it does not come out of the network.
+    // The client's packet is too large. The message about it does not leave the network.
     assert_eq!(passed(new(&swapped), false), None);
     assert_eq!(passed(new(&swapped), true), Some((true, false)));
     assert_eq!(passed(new(&swapped).with_kernel_client(), true), Some((true, true)));
@@ -287,18 +287,19 @@ fn the_queue_of_a_path_is_reported() {
     for number in 0..5 {
         network.handle_packet(BEGIN, 0, true, data(number, Ecn::default()));
     }
-    // A packet takes 1 ms. At 2.5 ms, two have left the queue and the third is in service.
+    // A packet takes 1 ms. After 2.5 ms, two packets have left the queue, and the third is in service.
     for (after, packets) in [(Duration::ZERO, 5), (MS * 5 / 2, 3), (MS * 5, 0)] {
         network.handle_timeout(BEGIN + after, &mut rows);
         let queued = network.queued(BEGIN + after, 0);
         assert_eq!((queued.packets, queued.bytes.0), (packets, packets * PACKET as u64));
     }
-    // Packets of the other direction are not counted.
+    // Packets in the other direction are not counted.
     network.handle_packet(BEGIN + MS * 6, 0, false, data(9, Ecn::default()));
     assert_eq!(network.queued(BEGIN + MS * 6, 0).packets, 0);
 }
 
-/// Returns all packets that leave the network after one data packet, and the number of drops for the MTU.
+/// Returns all packets that leave the network after one data packet, and the number of packets dropped
+/// because of the MTU.
 fn out_of(plan: &Plan, at: Duration) -> (Vec<(Duration, bool, Vec<u8>)>, u64) {
     let mut network = Network::new(plan, BEGIN).expect("a plan that runs");
     let mut rows = Rows::default();
@@ -314,7 +315,7 @@ fn out_of(plan: &Plan, at: Duration) -> (Vec<(Duration, bool, Vec<u8>)>, u64) {
 
 #[test]
 fn a_packet_above_the_mtu_is_dropped_and_reported_to_its_sender() {
-    // The packet is as long as the MTU.
+    // The packet is exactly as long as the MTU.
     let (out, dropped) = out_of(&plan(r#","mtu":1500"#, "", ""), MS);
     assert_eq!((out.len(), out[0].1, dropped), (1, true, 0));
     // The error message returns over the uplink, which takes 10 ms.
@@ -328,7 +329,7 @@ fn a_packet_above_the_mtu_is_dropped_and_reported_to_its_sender() {
     );
     assert_eq!((&word[12..16], &word[16..20]), (&[10, 1, 0, 254][..], &[10, 1, 0, 1][..]));
     assert_eq!(word[28..], data(9, Ecn::NotEct)[..word.len() - 28], "it is quoted");
-    // There is no message from a silent link, and none arrives if the uplink is down.
+    // A silent link sends no message. If the uplink is down, the message does not arrive.
     let silent = plan(r#","mtu":1499,"icmp":false"#, "", "");
     let cut = r#","events":[{"at_ns":0,"link":"p.up","change":"down"}]"#;
     for plan in [silent, plan(r#","mtu":1499"#, "", cut)] {
@@ -352,7 +353,7 @@ fn packets_of_background_flows_leave_separately() {
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     let datagram = |flow| Datagram { flow, sent: BEGIN };
     let bytes = || data(0, Ecn::NotEct);
-    // One datagram is in transit, one finds the queue full, and one is too long.
+    // The first datagram is in transit, the second finds a full queue, and the third is too long.
     network.handle_crossing(BEGIN, 0, true, Some(datagram(1)), bytes());
     network.handle_crossing(BEGIN, 0, true, Some(datagram(2)), bytes());
     network.handle_crossing(BEGIN, 0, true, Some(datagram(3)), vec![0; 1501]);
@@ -408,7 +409,7 @@ fn reports_of_routers_arrive_in_order() {
         network.handle_packet(BEGIN, 0, true, data(number, Ecn::NotEct));
     }
     network.handle_timeout(BEGIN + DELAY, &mut Rows::default());
-    // The quoted sequence number follows two IP headers, one ICMP header and the ports.
+    // The quoted sequence number follows two IP headers, an ICMP header and the ports.
     let quoted = |bytes: &[u8]| u32::from_be_bytes(bytes[52..56].try_into().expect("four bytes"));
     let words: Vec<_> = std::iter::from_fn(|| network.poll_delivery())
         .map(|it| (it.at.since(BEGIN), it.down, quoted(&it.bytes)))

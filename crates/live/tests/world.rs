@@ -1,5 +1,5 @@
-//! Tests of the real world between two endpoints of ours: its event loop, clock and tables. They need no device,
-//! namespace or privilege. They check counts, but no times.
+//! Tests of the real world between two endpoints of ours: its event loop, clock and tables. The tests need no
+//! device, namespace or privilege. They check counts and no times.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use anabranch_plugin::Registry;
 use anabranch_trace::{Column, Table};
 use anabranch_units::Duration;
 
-/// Bytes that the application transfers: 0.2 s of one link.
+/// The number of bytes that the application transfers. One link needs 0.2 s for them.
 const BYTES: u64 = 300_000;
 
 /// Returns a plan with two paths of 12 Mbit/s and 5 ms. The arguments are further keys of the plan.
@@ -147,7 +147,7 @@ fn a_transfer_over_two_paths_is_recorded_completely() {
     let delivered = sum(&outcome, "links", "delivered");
     assert_eq!((outcome.lateness.count(), outcome.trace.summary.steps), (delivered, delivered));
     assert_eq!((outcome.refused, &outcome.stripped[..]), (0, &[0, 0][..]));
-    // The capture has each packet once: those that the client received and those that it sent.
+    // The capture contains each packet that the client received or sent once.
     let links = table(&outcome, "links");
     let [down, up] = [("delivered", ".down"), ("enqueued", ".up")].map(|(column, end)| {
         let (names, counts) = (texts(&outcome, "links", "link"), links.numbers(column));
@@ -158,7 +158,7 @@ fn a_transfer_over_two_paths_is_recorded_completely() {
     // Samples are taken every 100 ms.
     let times = table(&outcome, "player").numbers("t_s");
     assert!(!times.is_empty() && times.is_sorted_by(|before, after| before < after), "{times:?}");
-    // If the machine delayed no packet by 50 ms or more, the first sample is taken during the transfer.
+    // If no packet was late by 50 ms or more, the first sample was taken during the transfer.
     let punctual = outcome.lateness.max() < Duration::from_millis(50);
     assert!(!punctual || (0.1..0.2).contains(&times[0]), "{times:?}");
     assert_eq!(follower.readies, 1);
@@ -192,8 +192,8 @@ fn a_run_ends_when_its_time_is_up() {
 #[test]
 fn packets_of_a_client_whose_interface_is_down_are_refused() {
     let events = r#","events":[{"at_ns":60000000,"path":"b","interface":"down"}]"#;
-    // Data that was in flight on the lost path arrives over the other one. On a busy machine, nothing may be in flight
-    // at that moment.
+    // Data in flight on the lost path arrives over the other path. On a busy machine, nothing may be in
+    // flight at that moment.
     let reinjects = (0..5).any(|_| {
         let outcome = through(&plan(&bulk(), "", events), &mut Follower::default(), None);
         assert!(finished(&outcome));
@@ -247,7 +247,7 @@ fn a_film_is_played_in_real_time_and_shown_to_the_observer() {
     let events = texts(&outcome, "playback", "event");
     let count = |wanted: &str| events.iter().filter(|event| *event == wanted).count();
     assert_eq!((count("start"), count("underflow"), count("end")), (1, 0, 1), "{events:?}");
-    // 0.8 s at 30 pictures a second are 24. A busy machine may show some of them too late.
+    // 0.8 s at 30 pictures per second are 24 pictures. On a busy machine, some of them may be late.
     let shown = table(&outcome, "frames").numbers("shown_s");
     assert_eq!(shown.len(), 24);
     assert!(shown.iter().any(|at| at.is_finite()));
@@ -267,6 +267,6 @@ fn a_client_that_races_uses_the_path_that_answers() {
     let outcome = through(&plan, &mut Follower::default(), None);
     assert!(finished(&outcome));
     assert_eq!(sum(&outcome, "connections", "bytes_read"), BYTES);
-    // The attempt over the silent path leaves no subflow.
+    // The attempt over the path that loses all packets leaves no subflow.
     assert_eq!(texts(&outcome, "subflows", "path"), ["b"]);
 }

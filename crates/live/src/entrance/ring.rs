@@ -9,30 +9,30 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{AT_ONCE, Packet, Written};
 
-/// The most calls in a row that complete no write.
+/// The largest number of consecutive calls that complete no write.
 const TRIES: u32 = 16;
 
-/// The kernel's side of a ring.
+/// The kernel's side of a ring. Tests replace it.
 pub(super) trait Kernel: Send {
-    /// Adds a write of a packet, which [`Self::enter`] starts. The packet's memory must stay valid until the write is
-    /// answered or `self` is dropped.
+    /// Adds a write of a packet, which [`Self::enter`] starts. The memory of the packet must stay valid until
+    /// the write is complete or `self` is dropped.
     ///
     /// # Errors
     /// Returns an error if the queue is full.
     fn add(&mut self, number: u64, device: BorrowedFd<'_>, packet: Packet<'_>)
     -> Result<(), Errno>;
 
-    /// Starts the added writes in order, and waits until `answers` of them are answered. There may be answers even if
-    /// the call fails.
+    /// Starts the added writes in order, and waits until `answers` writes are complete. Some writes may be
+    /// complete even if the call fails.
     ///
     /// # Errors
     /// Returns the error of the system call.
     fn enter(&mut self, answers: usize) -> Result<(), Errno>;
 
-    /// Returns the number of added writes that have not been started. These are the last ones.
+    /// Returns the number of added writes that were not started. These are the last ones.
     fn waiting(&mut self) -> usize;
 
-    /// Returns the next answer: the packet's number, and the result of its write.
+    /// Returns the number and the result of the next completed write.
     fn answer(&mut self) -> Option<(u64, Result<(), Errno>)>;
 }
 
@@ -45,15 +45,14 @@ impl Kernel for IoUring {
     ) -> Result<(), Errno> {
         let (parts, count) = (packet.as_ptr().cast(), packet.len() as u32);
         let entry = opcode::Writev::new(Fd(device.as_raw_fd()), parts, count)
-            // RWF_NOWAIT: the write completes within the call, or fails. The order of packets is kept.
+            // RWF_NOWAIT: the write completes or fails within the call, so packets stay in order.
             .rw_flags(ReadWriteFlags::NOWAIT.bits() as i32)
             .build()
             .user_data(number);
         #[expect(unsafe_code, reason = "the kernel gets pointers to the data")]
-        // SAFETY: an `IoSlice` is an `iovec`. Its memory outlives `Ring::write`, the only caller. The kernel does not
-        // read it afterwards: either every entry has been answered, or the ring is dropped together with the entries
-        // that were not started. With `RWF_NOWAIT`, the kernel never keeps a started entry for
-        // later.
+        // SAFETY: an `IoSlice` is an `iovec`. Its memory outlives `Ring::write`, which is the only caller.
+        // The kernel does not read the memory after that: every entry is complete, or the ring is dropped
+        // together with the entries that were not started. `RWF_NOWAIT` leaves no write half done.
         let added = unsafe { self.submission().push(&entry) };
         added.map_err(|_| Errno::NOBUFS)
     }
@@ -74,7 +73,7 @@ impl Kernel for IoUring {
     }
 }
 
-/// Returns the errno of an I/O error; ENOSYS if it has none.
+/// Returns the errno of an I/O error. ENOSYS if the error has no errno.
 fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::NOSYS)
 }
@@ -84,7 +83,7 @@ pub(super) fn may_pass(error: Errno) -> bool {
     matches!(error, Errno::INTR | Errno::AGAIN | Errno::NOMEM | Errno::BUSY)
 }
 
-/// A ring of writes, which the kernel carries out one after the other.
+/// A ring of writes. The kernel performs them one after the other.
 pub(super) struct Ring(pub(super) Box<dyn Kernel>);
 
 impl Ring {
@@ -97,8 +96,9 @@ impl Ring {
         Ok(Self(Box::new(ring)))
     }
 
-    /// Writes up to [`AT_ONCE`] packets by one system call. Sets the result of each packet in `written`. If the ring
-    /// fails, a packet with `None` has not been written. Calls that fail with a temporary error are repeated.
+    /// Writes up to [`AT_ONCE`] packets by one system call, and sets the result of each packet in `written`.
+    /// If the ring fails, packets whose result is `None` were not written. A call that fails with a temporary
+    /// error is repeated.
     ///
     /// # Errors
     /// Returns an error if the ring cannot be used again.
@@ -112,7 +112,7 @@ impl Ring {
             self.0.add(number, device, packet)?;
         }
         let ended = self.carry_out(written);
-        // Older kernels do not support RWF_NOWAIT for this device and answer EOPNOTSUPP.
+        // Older kernels do not support RWF_NOWAIT for this device and return EOPNOTSUPP.
         let cannot = Some(Err(Errno::OPNOTSUPP));
         if written.contains(&cannot) {
             written.iter_mut().filter(|it| **it == cannot).for_each(|it| *it = None);
@@ -121,7 +121,7 @@ impl Ring {
         ended.map(|()| self)
     }
 
-    /// Repeats the system call until every added write is answered.
+    /// Repeats the system call until all added writes are complete.
     fn carry_out(&mut self, written: &mut [Option<Written>]) -> Result<(), Errno> {
         let (mut left, mut tries) = (written.len(), 0);
         while left > 0 {
@@ -137,7 +137,7 @@ impl Ring {
                 Err(error) if may_pass(error) && tries < TRIES => std::thread::yield_now(),
                 _ if left == 0 => {}
                 fault => {
-                    // A started write is not repeated: the packet may have been written.
+                    // A write that was started is not repeated, because the packet may have been written.
                     let begun = written.len() - self.0.waiting();
                     written[..begun].iter_mut().for_each(|it| {
                         it.get_or_insert(Err(Errno::AGAIN));

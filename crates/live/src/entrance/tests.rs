@@ -1,4 +1,4 @@
-//! Tests of writes with and without a ring, over sockets and over a scripted kernel.
+//! Tests of writes with and without a ring, with sockets and with a scripted kernel.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,19 +10,19 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 use super::ring::Kernel;
 use super::*;
 
-/// Returns a non-blocking device that keeps packet boundaries, and the end to read from.
+/// Returns a non-blocking device that keeps packet boundaries, and the other end, from which the test reads.
 pub(crate) fn device() -> (OwnedFd, OwnedFd) {
     let flags = SocketFlags::NONBLOCK;
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
 }
 
-/// Returns an entrance without a ring: each packet is a system call.
+/// Returns an entrance without a ring, so every packet is a system call.
 fn by_calls(device: OwnedFd) -> Entrance {
     Entrance::opened_by(device, || Err(Errno::NOSYS))
 }
 
-/// Returns an entrance with a ring and one without. If the kernel has no ring, a note goes to standard error directly,
-/// since the test harness captures normal output.
+/// Returns an entrance with a ring and one without. If the kernel does not support rings, a note is written
+/// to standard error directly, because the test harness captures normal output.
 pub(crate) fn both(device: OwnedFd) -> Vec<Entrance> {
     let other = by_calls(device.try_clone().unwrap());
     let best = Entrance::new(device);
@@ -98,19 +98,19 @@ fn a_write_to_a_closed_device_returns_an_error() {
     }
 }
 
-/// The behaviour of one system call.
+/// The behaviour of the scripted kernel in one system call.
 #[derive(Clone, Copy)]
 enum Does {
-    /// Writes so many packets, and answers the last of them first.
+    /// Writes this number of packets. Reports the last packet first.
     Write(usize),
-    /// Answers so many packets with an error.
+    /// Reports an error for this number of packets.
     Refuse(usize, Errno),
-    /// Starts so many writes that are never answered.
+    /// Starts this number of writes and never reports their results.
     Swallow(usize),
     Fail(Errno),
 }
 
-/// A kernel that follows a script, and then writes every packet.
+/// A kernel that follows a script. After the script, it writes every packet.
 struct Scripted {
     script: Arc<Mutex<VecDeque<Does>>>,
     added: VecDeque<(u64, OwnedFd, Vec<u8>)>,
@@ -153,8 +153,8 @@ impl Kernel for Scripted {
     }
 }
 
-/// Writes ten packets through a scripted kernel. Returns the packets that arrived, the number of refused packets, the
-/// obstacle, and the number of rings that were created.
+/// Writes ten packets through a scripted kernel. Returns the packets that arrived, the number of refused
+/// packets, the error that prevents rings, and the number of rings created.
 fn scripted(script: impl IntoIterator<Item = Does>) -> (Vec<u8>, u64, Option<Errno>, u32) {
     let (written, read) = device();
     let script = Arc::new(Mutex::new(script.into_iter().collect::<VecDeque<_>>()));
@@ -187,11 +187,11 @@ fn temporary_errors_are_retried() {
 fn every_packet_is_written_once_whenever_the_ring_fails() {
     let ten: Vec<u8> = (0..10).collect();
     for written in 0..10 {
-        // The first `written` packets were answered, and the others were not started.
+        // The first `written` packets are complete, and the others were not started.
         let found = scripted([Does::Write(written), Does::Fail(Errno::BADF)]);
         assert_eq!(found, (ten.clone(), 0, Some(Errno::BADF), 1), "{written}");
     }
-    // The three started packets may have been written, so they are not repeated.
+    // The three packets whose writes were started may have been written, so these writes are not repeated.
     let found = scripted([Does::Write(2), Does::Swallow(3), Does::Fail(Errno::BADF)]);
     assert_eq!(found, (vec![0, 1, 5, 6, 7, 8, 9], 3, Some(Errno::BADF), 1));
 }
@@ -200,7 +200,7 @@ fn every_packet_is_written_once_whenever_the_ring_fails() {
 fn only_packets_that_the_ring_cannot_write_are_repeated() {
     let found = scripted([Does::Write(3), Does::Refuse(2, Errno::OPNOTSUPP)]);
     assert_eq!(found, (vec![0, 1, 2, 5, 6, 7, 8, 9, 3, 4], 0, Some(Errno::OPNOTSUPP), 1));
-    // A packet that the device refuses is lost. The ring stays in use.
+    // A packet that the device does not accept is lost. The ring stays in use.
     let found = scripted([Does::Write(3), Does::Refuse(2, Errno::NOBUFS)]);
     assert_eq!(found, (vec![0, 1, 2, 5, 6, 7, 8, 9], 2, None, 1));
 }

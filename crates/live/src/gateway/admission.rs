@@ -1,10 +1,14 @@
-//! Slots: limits for all connections, for a source and for a site, and the choice of a connection that gives way.
+//! Slots for connections. The number of slots is limited for all connections, for a source and for a site. If
+//! no slot is free, another connection may have to give way.
 //!
-//! A slot is provisional while its client is *silent*: the handshake is complete, but the client has sent no byte. If
-//! the gateway, the source or the site of a new connection has no free slot, the oldest silent connection of that group
-//! gives way. If none is silent and the whole gateway is full, one of the [`Candidates`] gives way. The *weights* of
-//! sources decide which: a weight is the number of slots. For IPv6 it is at least a quarter of the site's slots. A /48
-//! that takes each slot from another /64 therefore weighs as much as one with four sources.
+//! A client is *silent* from the end of the handshake until it has sent a byte. A silent client can lose its
+//! slot at any time. If a new connection finds no free slot of the gateway, its source or its site, the
+//! oldest silent connection of that group gives way.
+//!
+//! If no connection is silent and the whole gateway is full, one of the [`Candidates`] gives way. The
+//! *weights* of their sources determine which one. The weight of a source is its number of slots. For IPv6,
+//! it is at least a quarter of the site's slots. A /48 that uses another /64 for each connection therefore
+//! weighs as much as one with four sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +18,7 @@ use anabranch_units::Instant;
 use super::candidates::{Candidates, Standing};
 use super::source::{SITE_SHARES, site, source};
 
-/// Why a connection was refused or a packet was dropped.
+/// The reason why a connection was refused or a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Refusal {
     /// The gateway has reached its limit of connections.
@@ -23,11 +27,11 @@ pub(super) enum Refusal {
     Source,
     /// The site has reached its limit of connections.
     Site,
-    /// Memory is short, and the source holds more than its share.
+    /// Memory is short, and the source holds more than its fair share.
     Memory,
     /// The handshake was not completed in time.
     HalfOpen,
-    /// The backlog is full, and the source sends more SYNs than its share.
+    /// The backlog is full, and the source sends too many SYNs.
     Flood,
     /// The packet's destination is not an address of the gateway.
     Address,
@@ -63,24 +67,25 @@ impl Refusal {
     }
 }
 
-/// The limits for connections and memory.
+/// The limits on connections and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most connections of the gateway.
+    /// The largest number of connections of the gateway.
     pub connections: u32,
-    /// The most connections of one source: an IPv4 address, or the first 64 bits of an IPv6 address.
+    /// The largest number of connections of a source: an IPv4 address, or the first 64 bits of an IPv6
+    /// address.
     pub per_source: u32,
-    /// The most connections of one site: the first 48 bits of an IPv6 address.
+    /// The largest number of connections of a site: the first 48 bits of an IPv6 address.
     pub per_site: u32,
-    /// The most bytes that all connections together may hold in their buffers.
+    /// The largest number of bytes in the buffers of all connections together.
     pub memory: u64,
 }
 
-/// Connections that share one limit.
+/// Connections that have a common limit.
 #[derive(Debug, Default)]
 struct Group {
     count: u32,
-    /// Connections whose client has sent no byte, oldest first.
+    /// Connections whose client has not sent a byte, oldest first.
     silent: BTreeSet<u64>,
 }
 
@@ -98,15 +103,15 @@ impl Group {
     }
 }
 
-/// The slot that a new connection would get.
+/// The result of the search for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     Free,
-    /// The slot belongs to this connection, which must give way.
+    /// No slot is free, but this connection gives way.
     TakenBy(u64),
 }
 
-/// The connections that have a slot. Numbers are unique and increase with time.
+/// The connections that have a slot. Their numbers are unique and increase with time.
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: Limits,
@@ -115,7 +120,7 @@ pub(super) struct Admission {
     sites: BTreeMap<IpAddr, Group>,
     /// The source of each connection.
     members: BTreeMap<u64, IpAddr>,
-    /// Connections that may give way although none is silent. There are none while slots are free.
+    /// Connections that may give way if no client is silent. Empty while enough slots are free.
     candidates: Candidates,
     refused: [u64; Refusal::ALL.len()],
 }
@@ -133,17 +138,19 @@ impl Admission {
         }
     }
 
-    /// Sets the limits. Existing connections stay even if they exceed them.
+    /// Sets the limits. Existing connections stay, even if they exceed the limits.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Returns whether a connection from an address would get a slot. Counts a refusal, and removes no connection.
+    /// Returns whether a connection from an address would get a slot. Counts a refusal. Removes no
+    /// connection.
     pub(super) fn admits(&mut self, from: IpAddr) -> bool {
         self.find(from).inspect_err(|refusal| self.refuse(*refusal)).is_ok()
     }
 
-    /// Takes a slot for a connection. Returns the connection that gives way, if any; it no longer has a slot.
+    /// Gives a slot to a connection. Returns the connection that gives way, if there is one. That connection
+    /// no longer has a slot.
     ///
     /// # Errors
     /// Returns the reason if there is no slot. The refusal is counted.
@@ -164,7 +171,7 @@ impl Admission {
         Ok(gives_way)
     }
 
-    /// Records that a connection's client has sent a byte. The client is no longer silent.
+    /// Records that a client has sent a byte, so that it is no longer silent.
     pub(super) fn note_first_byte(&mut self, number: u64) {
         if self.all.silent.remove(&number)
             && let Some(source) = self.members.get(&number)
@@ -176,7 +183,7 @@ impl Admission {
         }
     }
 
-    /// Releases the slot of a connection. Does nothing if it has given way before.
+    /// Releases the slot of a connection. Has no effect if the connection has given way before.
     pub(super) fn leave(&mut self, number: u64) {
         let Some(source) = self.members.remove(&number) else { return };
         self.all.leave(number);
@@ -187,7 +194,7 @@ impl Admission {
         }
     }
 
-    /// Selects the connections that may give way, unless enough slots are free.
+    /// Selects the connections that may give way. Selects none while enough slots are free.
     pub(super) fn note_standings(&mut self, now: Instant, standings: &[Standing]) {
         self.candidates = if self.is_crowded() {
             Candidates::new(now, standings, |number| self.weight_of(number))
@@ -196,17 +203,18 @@ impl Admission {
         };
     }
 
-    /// Returns whether the slots are nearly full.
+    /// Returns whether at least three quarters of the slots are in use.
     fn is_crowded(&self) -> bool {
         self.all.count >= self.limits.connections / 4 * 3
     }
 
-    /// Returns the weight of a connection's source; 0 if the connection has no slot.
+    /// Returns the weight of a connection's source. Zero if the connection has no slot.
     fn weight_of(&self, number: u64) -> u32 {
         self.members.get(&number).map_or(0, |source| self.weight(*source))
     }
 
-    /// Returns the weight of a source: its slots, or a quarter of its IPv6 site's slots, rounded up, if that is more.
+    /// Returns the weight of a source: the number of its slots. For IPv6, at least a quarter of the site's
+    /// slots, rounded up.
     fn weight(&self, source: IpAddr) -> u32 {
         let count = |group: Option<&Group>| group.map_or(0, |it| it.count);
         let own = count(self.sources.get(&source));
@@ -216,7 +224,7 @@ impl Admission {
         own.max(count(self.sites.get(&site(source))).div_ceil(SITE_SHARES))
     }
 
-    /// Finds the slot that a connection from an address would get.
+    /// Finds a slot for a connection from an address.
     fn find(&self, from: IpAddr) -> Result<Slot, Refusal> {
         let from = source(from);
         let Limits { connections, per_source, per_site, .. } = self.limits;
@@ -227,7 +235,7 @@ impl Admission {
             (of_site, per_site, Refusal::Site),
             (Some(&self.all), connections, Refusal::Connections),
         ];
-        // A connection that gives way also frees a slot of the larger groups.
+        // A connection that gives way in a smaller group also frees a slot of the larger groups.
         for (group, limit, refusal) in groups {
             let Some(group) = group.filter(|it| it.count >= limit) else { continue };
             let silent = group.silent.first().copied();
@@ -237,7 +245,7 @@ impl Admission {
         Ok(Slot::Free)
     }
 
-    /// Returns the connection that gives way to a new one from a source if none is silent.
+    /// Returns the connection that gives way to a new connection from a source if no client is silent.
     fn other_for(&self, from: IpAddr) -> Option<u64> {
         self.candidates.find(self.weight(from), |number| self.weight_of(number))
     }
@@ -247,7 +255,7 @@ impl Admission {
         self.refused[refusal as usize] += 1;
     }
 
-    /// Returns how often connections were refused for a reason.
+    /// Returns the number of refusals for a reason.
     pub(super) fn refused(&self, refusal: Refusal) -> u64 {
         self.refused[refusal as usize]
     }
@@ -265,7 +273,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// Returns an admission with connections 1, 2, ... from these addresses, whose clients have all sent a byte.
+    /// Creates an admission with connections 1, 2, ... from these addresses. All clients have sent a byte.
     fn with_active(limits: Limits, from: &[&str]) -> Admission {
         let mut admission = Admission::new(limits);
         for (number, from) in (1..).zip(from) {
@@ -323,15 +331,15 @@ mod tests {
             assert_eq!(admission.enter(number, ip(from)), Ok(None));
         }
         admission.note_first_byte(1);
-        // If the source has no free slot, its own oldest silent connection gives way. Otherwise the oldest silent one
-        // of all does.
+        // If the source has no free slot, its oldest silent connection gives way. Otherwise the oldest silent
+        // connection of the gateway gives way.
         assert_eq!(admission.enter(5, ip("192.0.2.2")), Ok(Some(2)));
         assert_eq!(admission.enter(6, ip("192.0.2.4")), Ok(Some(3)));
         for number in [4, 5, 6] {
             admission.note_first_byte(number);
         }
         assert_eq!(admission.enter(7, ip("192.0.2.5")), Err(Refusal::Connections));
-        // Connection 3 gave way before, so this does nothing.
+        // Connection 3 has given way before, so this has no effect.
         admission.leave(3);
         assert_eq!(admission.all.count, 4);
     }
@@ -357,7 +365,7 @@ mod tests {
         assert_eq!(admission.enter(2, ip("192.0.2.2")), Ok(Some(1)));
     }
 
-    /// A connection that has stood still since the beginning.
+    /// Returns a connection from which no byte has left since the beginning.
     fn still(number: u64) -> Standing {
         let (since, waits) = (Instant::ZERO, true);
         Standing { number, since, moved_at: since, waits, answered: true, rate: 0 }
@@ -374,17 +382,17 @@ mod tests {
             moved_at: Instant::ZERO + Duration::from_secs(seconds),
             ..still(number)
         };
-        // Connection 1 has stood still for longest, but its source has only one slot.
+        // Connection 1 has stood still for the longest time, but its source has only one slot.
         admission.note_standings(now, &[still(1), later(2, 3), later(3, 2)]);
         assert_eq!(admission.enter(5, ip("192.0.2.9")), Ok(Some(3)));
         admission.note_first_byte(5);
-        // The sources have two slots and one. A move would only swap them.
+        // One source has two slots and the other has one, so giving way would only exchange these numbers.
         assert_eq!(admission.enter(6, ip("192.0.2.1")), Err(Refusal::Connections));
         assert_eq!(admission.enter(6, ip("192.0.2.8")), Ok(Some(2)));
     }
 
-    /// Returns an admission whose 32 slots are taken by four /48, with a different /64 for each connection. All
-    /// receive at full speed.
+    /// Returns an admission whose 32 slots are in use. The connections are from four /48, and each has
+    /// another /64. All of them receive at full speed.
     fn full_of_four_sites() -> Admission {
         let limits = Limits { connections: 32, per_source: 8, per_site: 9, memory: 1000 };
         let from: Vec<_> = (0..32).map(|it| format!("2001:db8:{}:{it}::1", it % 4)).collect();
@@ -399,8 +407,8 @@ mod tests {
     #[test]
     fn four_sites_with_a_source_per_connection_keep_four_slots_each() {
         let mut admission = full_of_four_sites();
-        // 32 slots, of which four sites keep four each. A weight of ceil(5 / 4) = 2 gives way to 0, and ceil(4 / 4) = 1
-        // does not.
+        // Four sites keep four of the 32 slots each. A source of weight ceil(5 / 4) = 2 gives way to one of
+        // weight 0. A source of weight ceil(4 / 4) = 1 does not.
         for number in 1..=16 {
             let from = ip(&format!("192.0.2.{number}"));
             let gives_way = admission.enter(100 + number, from).expect("a slot");
@@ -414,7 +422,8 @@ mod tests {
     #[test]
     fn a_new_source_of_a_site_with_slots_has_the_weight_of_its_site() {
         let mut admission = full_of_four_sites();
-        // The newcomer weighs ceil(8 / 4) = 2. A connection of weight 2 gives way only to a newcomer of weight 0.
+        // The new source has the weight ceil(8 / 4) = 2. A source of weight 2 gives way only to a source of
+        // weight 0.
         assert_eq!(admission.enter(200, ip("2001:db8:0:ff::1")), Err(Refusal::Connections));
         assert!(admission.admits(ip("2001:db8:4:ff::1")), "another site");
     }
@@ -425,7 +434,7 @@ mod tests {
         let mut from = ["2001:db8:0:1::1"; 3].to_vec();
         from.extend(["2001:db8:0:2::1", "2001:db8:0:3::1", "192.0.2.1", "192.0.2.1"]);
         let admission = with_active(limits, &from);
-        // A quarter of the site's five slots is 1.25, rounded up to 2.
+        // A quarter of the site's five slots is 1.25, which is rounded up to 2.
         let weights = ["2001:db8:0:1::", "2001:db8:0:2::", "2001:db8:0:9::", "2001:db8:1::"]
             .map(|it| admission.weight(ip(it)));
         assert_eq!(weights, [3, 2, 2, 0]);
@@ -440,7 +449,7 @@ mod tests {
         let now = Instant::ZERO + Duration::from_secs(20);
         admission.note_standings(now, &[still(1)]);
         assert!(admission.admits(ip("192.0.2.9")));
-        // Five of eight slots are taken, which is fewer than three quarters, so the candidates are discarded.
+        // Five of eight slots are in use. This is less than three quarters, so there are no candidates.
         for number in 6..=8 {
             admission.leave(number);
         }

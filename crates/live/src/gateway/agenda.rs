@@ -1,21 +1,21 @@
-//! The gateway's agenda: connections to drive, and the times of the next look and the next count.
+//! The work that the gateway has to do: connections to serve, and the times of periodic tasks.
 
 use std::collections::BTreeSet;
 
 use anabranch_units::{Duration, Instant};
 
-/// The time between two looks: queries of the watcher and checks for connections that have waited too long.
+/// The period in which the watcher is called and waiting connections are checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// The time between two counts of memory: normally, and while memory is short.
+/// The period in which memory is counted: normally, and while memory is short.
 const COUNT: Duration = Duration::from_millis(100);
 const COUNT_WHILE_SHORT: Duration = Duration::from_millis(20);
 
-/// The work that is due.
+/// The connections to serve, and the times of periodic tasks.
 #[derive(Debug)]
 pub(super) struct Agenda {
     /// Connections that may have work to do.
     touched: BTreeSet<u64>,
-    /// Connections that wait for the next count of memory. Their origins have more data to read.
+    /// Connections that wait until memory is counted again. Their origins have more data to read.
     held_back: BTreeSet<u64>,
     next_look: Instant,
     next_count: Instant,
@@ -27,22 +27,22 @@ impl Agenda {
         Self { touched, held_back, next_look: now, next_count: now }
     }
 
-    /// Adds a connection to drive.
+    /// Adds a connection to serve.
     pub(super) fn touch(&mut self, number: u64) {
         self.touched.insert(number);
     }
 
-    /// Removes a connection to drive, and returns it.
+    /// Returns the next connection to serve, and removes it from the list.
     pub(super) fn pop(&mut self) -> Option<u64> {
         self.touched.pop_first()
     }
 
-    /// Returns whether there are connections to drive.
+    /// Returns whether there are connections to serve.
     pub(super) fn has_touched(&self) -> bool {
         !self.touched.is_empty()
     }
 
-    /// Makes a connection wait for the next count of memory.
+    /// Makes a connection wait until memory is counted again.
     pub(super) fn hold_back(&mut self, number: u64) {
         self.held_back.insert(number);
     }
@@ -53,7 +53,7 @@ impl Agenda {
         self.held_back.remove(&number);
     }
 
-    /// Requests a count at once.
+    /// Sets the next count of memory to the present.
     pub(super) fn count_soon(&mut self, now: Instant) {
         self.next_count = now;
     }
@@ -63,13 +63,13 @@ impl Agenda {
         now >= self.next_count
     }
 
-    /// Records a count of memory. The connections that waited for it are driven again.
+    /// Records that memory was counted. The connections that waited for this are served again.
     pub(super) fn note_count(&mut self, now: Instant, is_short: bool) {
         self.touched.append(&mut self.held_back);
         self.next_count = now + if is_short { COUNT_WHILE_SHORT } else { COUNT };
     }
 
-    /// Returns whether a look is due, and sets the time of the next one.
+    /// Returns whether the periodic check is due, and sets the time of the next one.
     pub(super) fn take_look(&mut self, now: Instant) -> bool {
         let due = now >= self.next_look;
         if due {
@@ -78,7 +78,8 @@ impl Agenda {
         due
     }
 
-    /// Returns the latest time to wait for packets until. `timeout` is the endpoint's next timeout.
+    /// Returns the time until which the gateway may wait for packets. `timeout` is the next timeout of the
+    /// endpoint.
     pub(super) fn wake(&self, now: Instant, timeout: Option<Instant>) -> Instant {
         if self.has_touched() {
             return now;
@@ -107,7 +108,7 @@ mod tests {
         agenda.note_count(at(5), true);
         assert_eq!(agenda.wake(at(5), None), at(5), "without a wait");
         assert_eq!((agenda.pop(), agenda.pop()), (Some(3), None));
-        // Nothing is left to do until the next count, 20 ms later.
+        // No work is left until the next count, 20 ms later.
         assert_eq!(agenda.wake(at(5), None), at(25));
     }
 

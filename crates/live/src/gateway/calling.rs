@@ -1,4 +1,4 @@
-//! Connection attempts to the origin: its addresses are tried one after the other. Sans-IO.
+//! The attempts to connect to the origin. Its addresses are tried one after the other. Sans-IO.
 
 use std::net::SocketAddr;
 
@@ -9,18 +9,18 @@ use crate::errno::{Named, is_exhausted};
 
 use super::record::End;
 
-/// The least time between two notes to the operator about a shortage of sockets.
+/// The shortest time between two notes to the operator about a lack of sockets.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
-/// Limits how often the operator is notified that the host has no socket left.
+/// Limits the notes to the operator about a lack of sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shortage {
     noted: Option<Instant>,
 }
 
 impl Shortage {
-    /// Returns a note about a socket error. Returns `None` if the error is not a shortage, or if the last note is too
-    /// recent.
+    /// Returns a note about a socket error. Returns `None` if the error has another cause, or if the last
+    /// note was sent a short time ago.
     pub(super) fn note(&mut self, now: Instant, error: Errno) -> Option<String> {
         if !is_exhausted(error) || self.noted.is_some_and(|at| now.since(at) < NOTE_EVERY) {
             return None;
@@ -36,39 +36,39 @@ impl Shortage {
     }
 }
 
-/// The next step after a failed attempt to connect.
+/// The next step after a failed connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// Try the next address at once.
+    /// Try the next address now.
     Next,
-    /// The host has no socket left: try the same address again later.
+    /// The host has no socket left. Try the same address again later.
     Later,
     /// Close the connection.
     End(End),
 }
 
-/// The connection attempts of one client's connection.
+/// The attempts to connect to the origin for one client connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calling {
-    /// The number of addresses that have been tried.
+    /// The number of addresses tried so far.
     tried: usize,
-    /// The longest time for one attempt, and the longest wait for a socket.
+    /// The time limit for one attempt, and for the wait for a socket.
     limit: Duration,
     /// The deadline of the current attempt.
     until: Option<Instant>,
-    /// The deadline of the wait for a socket; set while the host has none.
+    /// The deadline of the wait for a socket. Set while the host has no socket left.
     waits_until: Option<Instant>,
     /// The error of the last failed attempt.
     error: Option<Errno>,
 }
 
 impl Calling {
-    /// Creates the state before the first attempt. Each attempt may take as long as `limit`.
+    /// Creates the state before the first attempt. `limit` is the time limit of each attempt.
     pub(super) fn new(limit: Duration) -> Self {
         Self { tried: 0, limit, until: None, waits_until: None, error: None }
     }
 
-    /// Starts the next attempt and returns its address; `None` if all addresses have been tried.
+    /// Starts the next attempt and returns its address. `None` if all addresses were tried.
     pub(super) fn next(&mut self, now: Instant, addresses: &[SocketAddr]) -> Option<SocketAddr> {
         self.until = None;
         let address = addresses.get(self.tried)?;
@@ -77,7 +77,7 @@ impl Calling {
         Some(*address)
     }
 
-    /// Records that the current attempt failed with an error, and returns the next step.
+    /// Records that the current attempt failed, and returns the next step.
     pub(super) fn fail(&mut self, now: Instant, error: Errno) -> After {
         self.until = None;
         self.error = Some(error);
@@ -108,7 +108,7 @@ impl Calling {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Returns whether the next attempt waits until the host has a socket.
+    /// Returns whether the host must have a socket again before the next attempt.
     pub(super) fn waits(&self) -> bool {
         self.until.is_none() && self.waits_until.is_some()
     }

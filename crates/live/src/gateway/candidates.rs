@@ -1,20 +1,23 @@
-//! Connections that may give way if every slot is taken and no client is silent.
+//! Connections that may give way if no slot is free and no client is silent.
 //!
-//! They give way in this order:
+//! The first connection in this order gives way:
 //!
-//! 1. *stalled* connections, of a source with at least two slots more than the newcomer's;
-//! 2. *slow* connections that the origin has never answered, of a source with at least as many slots as the newcomer's;
-//! 3. other slow connections, of a source with at least two slots more, or of any source if the newcomer's has none;
-//! 4. the slowest connection of the source with the most slots, if that source has at least twice the newcomer's slots
-//!    and two more.
+//! 1. a *stalled* connection whose source has at least two slots more than the new connection's source;
+//! 2. a *slow* connection that has received nothing from the origin, whose source has at least as many slots
+//!   as the new connection's source;
+//! 3. any other slow connection whose source has at least two slots more, or has any slots if the new
+//!   connection's source has none;
+//! 4. the slowest connection of the source with the most slots, if these are at least two plus twice the
+//!   slots of the new connection's source.
 //!
 //! An IPv6 source counts as having at least a quarter of its site's slots.
 //!
-//! Among slow connections, those of the source with the most slots come first, and of these the slowest.
+//! Slow connections are ordered by the slots of their source, most slots first, and then by their rate,
+//! slowest first.
 //!
-//! The rate is measured over the last 30 to 60 s, so a viewer who pauses is not stalled. This holds even if the player
-//! stops reading and bytes wait for it. Rules 2 and 3 are for many sources with one slot each. Rule 4 is for a source
-//! whose connections are all fast.
+//! The rate is measured over the last 30 to 60 s. A viewer who pauses is therefore not stalled, even if the
+//! player stops reading and bytes wait in the gateway. Rules 2 and 3 are for many sources with one slot each.
+//! Rule 4 is for a source whose connections are all fast.
 
 use std::cmp::Reverse;
 
@@ -22,31 +25,31 @@ use anabranch_units::{Duration, Instant};
 
 use super::progress::LEAST_RATE;
 
-/// A connection is stalled if no byte has left for this time.
+/// A connection is stalled if no byte has left the gateway for this time.
 const STALLED: Duration = Duration::from_secs(10);
-/// The age from which the rate of a connection is known.
+/// The rate of a connection is known from this age on.
 const YOUNG: Duration = Duration::from_secs(10);
 
 /// How a connection uses its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// The connection's number.
+    /// The number of the connection.
     pub(super) number: u64,
-    /// When it began.
+    /// The time at which the connection began.
     pub(super) since: Instant,
-    /// When a byte last left the gateway.
+    /// The time at which a byte last left the gateway.
     pub(super) moved_at: Instant,
-    /// The gateway holds bytes that wait to leave.
+    /// Whether the gateway holds bytes that wait to leave.
     pub(super) waits: bool,
-    /// The client has received a byte from the origin.
+    /// Whether the client has received a byte from the origin.
     pub(super) answered: bool,
-    /// The bytes that have left the gateway, per second.
+    /// The rate at which bytes leave the gateway, bytes per second.
     pub(super) rate: u64,
 }
 
 impl Standing {
-    /// Returns whether the connection stands still although data is due: the first answer, or bytes that the gateway
-    /// holds. A client that has received an answer may pause as long as its average rate is high enough.
+    /// Returns whether no byte leaves although data is due: the first data from the origin, or bytes that the
+    /// gateway holds. If a client has received data, it may pause as long as its average rate is high enough.
     fn is_stalled(&self, now: Instant) -> bool {
         let stopped = self.waits && self.rate < LEAST_RATE;
         now.since(self.moved_at) >= STALLED && (!self.answered || stopped)
@@ -61,7 +64,7 @@ impl Standing {
     }
 }
 
-/// The candidates of the last count, each list in the order in which they give way.
+/// The candidates at the last count. Each list is in the order in which they give way.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     stalled: List,
@@ -71,7 +74,8 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Selects candidates. `slots` returns the number of slots of a connection's source; 0 if the connection has none.
+    /// Selects the candidates. `slots` returns the number of slots of a connection's source. Zero if the
+    /// connection has none.
     pub(super) fn new(now: Instant, standings: &[Standing], slots: impl Fn(u64) -> u32) -> Self {
         let counted = standings.iter().map(|it| (slots(it.number), it));
         let counted: Vec<_> = counted.filter(|(slots, _)| *slots > 0).collect();
@@ -91,7 +95,7 @@ impl Candidates {
         }
     }
 
-    /// Returns the connection that gives way to a newcomer whose source has `own` slots.
+    /// Returns the connection that gives way to a new one, whose source has `own` slots.
     pub(super) fn find(&self, own: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
         let first = |list: &List, least: u32| list.first(least, &slots);
         let two_more = own.saturating_add(2);
@@ -102,13 +106,14 @@ impl Candidates {
     }
 }
 
-/// Connections, each with the number of slots that its source had at the last count. Those of sources with the most
-/// slots come first.
+/// A list of connections with the number of slots that each source had at the last count. Sources with the
+/// most slots come first.
 #[derive(Debug, Default)]
 struct List(Vec<(u32, u64)>);
 
 impl List {
-    /// Creates a list of slots, keys and numbers. Connections with equally many slots are in the order of their keys.
+    /// Creates a list from slots, keys and numbers. Connections with the same number of slots are ordered by
+    /// key.
     fn new<K: Ord>(keyed: impl Iterator<Item = (u32, K, u64)>) -> Self {
         let mut keyed: Vec<_> =
             keyed.map(|(slots, key, number)| (Reverse(slots), key, number)).collect();
@@ -116,9 +121,9 @@ impl List {
         Self(keyed.into_iter().map(|(Reverse(slots), _, number)| (slots, number)).collect())
     }
 
-    /// Returns the first connection whose source had at least `least` slots at the count and still has them. `slots`
-    /// returns the present number. It is not called for sources that had fewer slots. A SYN at a full gateway without a
-    /// candidate therefore costs little, however many connections there are.
+    /// Returns the first connection whose source had at least `least` slots at the last count and still has
+    /// them. `slots` returns the current number. It is not called for sources with fewer slots at the count,
+    /// so a SYN costs little when there is no candidate.
     fn first(&self, least: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
         let enough = self.0.iter().take_while(|(counted, _)| *counted >= least);
         enough.map(|(_, number)| *number).find(|it| slots(*it) >= least)
@@ -135,23 +140,23 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    /// A viewer at 50 Mb/s whose connection is a minute old.
+    /// Returns a viewer who receives 50 Mb/s over a connection that is a minute old.
     fn fast(number: u64) -> Standing {
         let rate = 6_250_000;
         Standing { number, since: at(0), moved_at: at(60), waits: true, answered: true, rate }
     }
 
-    /// A client that sends one byte of its request every nine seconds.
+    /// Returns a client that sends one byte of its request every nine seconds.
     fn trickles(number: u64) -> Standing {
         Standing { rate: 0, moved_at: at(51), waits: false, answered: false, ..fast(number) }
     }
 
-    /// A viewer who pauses after watching.
+    /// Returns a viewer who has paused after watching.
     fn pauses(number: u64) -> Standing {
         Standing { rate: 20_000, moved_at: at(48), waits: false, ..fast(number) }
     }
 
-    /// Returns the connection that gives way at 60 s to a newcomer whose source has `own` slots.
+    /// Returns the connection that gives way at 60 s to a new connection, whose source has `own` slots.
     fn gives_way(standings: &[Standing], own: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
         Candidates::new(at(60), standings, &slots).find(own, &slots)
     }
@@ -163,7 +168,7 @@ mod tests {
         assert_eq!(gives_way(&all, 0, |_| 2), Some(3), "for longer");
         assert_eq!(gives_way(&all, 0, |it| if it == 2 { 3 } else { 2 }), Some(2), "more slots");
         assert_eq!(gives_way(&[still(2)], 1, |_| 2), None, "two slots against one");
-        // Two uploads without an answer: one has stood still for nine seconds, the other for ten.
+        // Two uploads without a response. No byte has left the first for nine seconds and the second for ten.
         let [nine, ten] =
             [51, 50].map(|seconds| Standing { answered: false, moved_at: at(seconds), ..fast(2) });
         assert_eq!(gives_way(&[nine], 2, |_| 4), None);
@@ -173,7 +178,8 @@ mod tests {
     #[test]
     fn a_viewer_who_pauses_is_not_stalled() {
         assert_eq!(gives_way(&[pauses(1)], 2, |_| 4), None);
-        // The player has stopped reading, and the gateway's buffers for it are full: 1,024 bytes a second are enough.
+        // The player has stopped reading, and the gateway's buffers for it are full. 1,024 bytes per second
+        // are enough.
         let [enough, less] = [1024, 1023].map(|rate| Standing { rate, waits: true, ..pauses(1) });
         assert_eq!(gives_way(&[enough], 2, |_| 4), None);
         assert_eq!(gives_way(&[less], 2, |_| 4), Some(1), "bytes wait");
@@ -192,7 +198,7 @@ mod tests {
         assert_eq!(gives_way(&[rests], 1, |_| 3), Some(4));
         let all = [fast(1), pauses(2), rests, Standing { rate: 9, ..rests }];
         assert_eq!(gives_way(&all, 0, |_| 1), Some(4));
-        // 1,024 bytes a second are just enough.
+        // 1,024 bytes per second are enough.
         let [enough, less] = [1024, 1023].map(|rate| Standing { rate, ..rests });
         assert_eq!(gives_way(&[enough], 0, |_| 1), None);
         assert_eq!(gives_way(&[less], 0, |_| 1), Some(4));
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn the_slowest_of_the_largest_source_gives_way_from_twice_the_slots_and_two() {
         let rate = |number, rate| Standing { rate, ..fast(number) };
-        // Connections 1 to 3 are of a source with six slots, and 4 of one with five.
+        // The source of connections 1 to 3 has six slots, and that of connection 4 has five.
         let all = [rate(1, 5000), rate(2, 4000), rate(3, 6000), rate(4, 2000)];
         let slots = |number| if number == 4 { 5 } else { 6 };
         assert_eq!(gives_way(&all, 2, slots), Some(2), "6 >= 2 * 2 + 2");
@@ -215,7 +221,8 @@ mod tests {
 
     #[test]
     fn only_connections_of_sources_with_enough_slots_are_checked() {
-        // 1,000 viewers receive at full speed. The first 997 are one source each, and the last three are one source.
+        // 1,000 viewers receive at full speed. The first 997 are separate sources, and the last three are one
+        // source.
         let all: Vec<_> = (1..=1000).map(fast).collect();
         let slots = |number: u64| if number > 997 { 3 } else { 1 };
         let candidates = Candidates::new(at(60), &all, slots);

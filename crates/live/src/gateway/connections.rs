@@ -1,4 +1,4 @@
-//! Handles client connections: the handshake, the socket to the origin, relaying of data, and closing.
+//! The life of a served connection: the client's handshake, the socket to the origin, relaying, and the end.
 
 use anabranch_host::Stream;
 use anabranch_mptcp::{Connection, ConnectionHandle, Event};
@@ -16,7 +16,7 @@ use super::record::End;
 use super::served::Served;
 use super::{Gateway, ORIGINS};
 
-/// Resets a connection, and discards the data that was not read from it.
+/// Resets a connection and discards the data that was not read.
 fn break_off(now: Instant, connection: &mut Connection) {
     if !connection.is_closed() {
         connection.abort();
@@ -31,7 +31,7 @@ impl Gateway<'_> {
         place.filter(|(known, _)| *known == handle).map(|(_, number)| number)
     }
 
-    /// Returns the served connection of a handle.
+    /// Returns the served connection with a handle.
     pub(super) fn served_by(&mut self, handle: ConnectionHandle) -> Option<&mut Served> {
         let number = self.number_of(handle)?;
         self.served.get_mut(&number)
@@ -51,8 +51,8 @@ impl Gateway<'_> {
         any
     }
 
-    /// Handles a completed handshake. Takes a slot, or resets the client if all are taken. Connects to the origin,
-    /// unless the client must send a byte first.
+    /// Handles a completed handshake. Gives the connection a slot, or resets it if no slot is free. Connects
+    /// to the origin, unless the client must send a byte first.
     fn handle_connected(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(connection) = self.endpoint.get(handle) else { return };
         let multipath = connection.is_multipath();
@@ -88,8 +88,8 @@ impl Gateway<'_> {
         self.agenda.touch(number);
     }
 
-    /// Connects to the next address of the origin. If no address is left, the client is reset. If the host has no
-    /// socket left, the connection waits for one.
+    /// Connects to the next address of the origin. If no address is left, the client is reset. If the host
+    /// has no socket left, the connection waits.
     fn call(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
         served.origin = None;
@@ -117,8 +117,8 @@ impl Gateway<'_> {
         self.fail(number, End::OriginRefused, error);
     }
 
-    /// Handles a failed attempt to connect to the origin: tries the next address, waits for a socket, or ends the
-    /// connection.
+    /// Handles a failed connection attempt to the origin. Tries the next address, waits for a socket, or ends
+    /// the connection.
     fn call_failed(&mut self, now: Instant, number: u64, error: Errno) {
         let Some(served) = self.served.get_mut(&number) else { return };
         self.metrics.note_origin_error(error);
@@ -133,16 +133,17 @@ impl Gateway<'_> {
         }
     }
 
-    /// Returns the socket to a connection's origin, and schedules the connection to be driven.
+    /// Returns the socket to the origin of a connection, and adds the connection to the list of those to
+    /// serve.
     pub(super) fn touch(&mut self, number: u64) -> Option<&mut Socket> {
         let origin = self.served.get_mut(&number)?.origin.as_mut()?;
         self.agenda.touch(number);
         Some(origin)
     }
 
-    /// Handles an event of a client's connection. After its first byte, the client is no longer silent. If
-    /// [`wait_for_client`](super::Settings::wait_for_client) is set, the first byte or the client's end starts the
-    /// connection to the origin.
+    /// Handles an event of a client's connection. The client is no longer silent after its first byte. If
+    /// [`wait_for_client`](super::Settings::wait_for_client) is set, the first byte or the end of the
+    /// client's data starts the connection to the origin.
     fn note(&mut self, now: Instant, handle: ConnectionHandle, event: Event) {
         match event {
             Event::FellBack => self.metrics.fallbacks += 1,
@@ -165,7 +166,7 @@ impl Gateway<'_> {
         self.agenda.touch(number);
     }
 
-    /// Relays data of one connection in both directions, until there is no news.
+    /// Relays data of one connection in both directions, until nothing more can be relayed.
     pub(super) fn drive(&mut self, now: Instant, number: u64) {
         loop {
             let room = self.readable_now(number);
@@ -193,13 +194,13 @@ impl Gateway<'_> {
             let Some(handle) = served.handle else { return self.flush(now, number) };
             let Some(client) = self.endpoint.get_mut(handle) else { return };
             origin.set_room(room);
-            // If no other connection waits, this thread reads the origin, which is fastest. Otherwise the reader
-            // threads do.
+            // If no other connection waits, this thread reads from the origin, which is fastest. Otherwise
+            // the reading threads do it.
             origin.set_submits(self.agenda.has_touched());
             let (before, most) = (served.relay.moved()[1], room.max(origin.held()));
             match served.relay.pump(now, client, origin, most) {
                 Ok(_) => {}
-                // A separate event reports the end of the client's connection.
+                // Another event reports that the client's connection has closed.
                 Err(_) if client.is_closed() => return,
                 Err(_) => return self.lose_origin(now, number),
             }
@@ -217,7 +218,8 @@ impl Gateway<'_> {
         }
     }
 
-    /// The origin no longer reads or writes. If it has sent its whole answer, the client still receives the answer.
+    /// Handles an origin that accepts and sends no more data. If it has sent its whole response, the client
+    /// still receives that response.
     fn lose_origin(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
         let error = served.origin.as_ref().and_then(Socket::error);
@@ -231,16 +233,16 @@ impl Gateway<'_> {
         self.discard(now, number);
     }
 
-    /// Discards data from a client whose origin is gone. The client is not reset as soon as it has acknowledged the
-    /// answer. On some systems, a reset discards received data that the application has not read (RFC 9112, section
-    /// 9.6).
+    /// Discards data from a client whose origin is gone. The connection stays open until the client has
+    /// acknowledged the whole response and closes. An earlier reset could discard received data that the
+    /// application has not read (RFC 9112, section 9.6).
     fn discard(&mut self, now: Instant, number: u64) {
         let handle = self.served.get(&number).and_then(|served| served.handle);
         let Some(client) = handle.and_then(|handle| self.endpoint.get_mut(handle)) else { return };
         while client.read(now, usize::MAX).is_some() {}
     }
 
-    /// Writes the remaining data of a client that has gone to the origin.
+    /// Writes the remaining data of a closed client connection to the origin.
     fn flush(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
         let done = match &mut served.origin {
@@ -257,7 +259,8 @@ impl Gateway<'_> {
         }
     }
 
-    /// Ends a connection early: resets both sides. `error` is the origin's error if it is the reason.
+    /// Ends a connection early and resets both sides. `error` is the error of the socket to the origin, if
+    /// that is the reason.
     pub(super) fn fail(&mut self, number: u64, end: End, error: Option<Errno>) {
         let now = self.clock.now();
         let Some(served) = self.served.get_mut(&number) else { return };
@@ -296,7 +299,7 @@ impl Gateway<'_> {
         !failed.is_empty()
     }
 
-    /// Handles the end of the endpoint's connection, before the endpoint frees it.
+    /// Handles the end of a connection of the endpoint, before the endpoint frees it.
     fn handle_drained(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(number) = self.number_of(handle) else { return };
         self.places[handle.index()] = None;
@@ -308,7 +311,7 @@ impl Gateway<'_> {
         self.flush(now, number);
     }
 
-    /// Removes a connection that has ended on both sides, and reports its record.
+    /// Removes a connection that has ended on both sides, and passes its record to the watcher.
     fn finish(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.remove(&number) else { return };
         self.admission.leave(number);
@@ -318,8 +321,8 @@ impl Gateway<'_> {
         self.watcher.ended(&record);
     }
 
-    /// Ends connections that have waited too long. Tries the origin again if an attempt took too long or the host had
-    /// no socket left.
+    /// Ends connections that have exceeded a time limit. Connects to the origin again if an attempt took too
+    /// long or the host had no socket left.
     pub(super) fn expire(&mut self, now: Instant) {
         self.call_again(now);
         let lingering = self.served.iter().filter(|(_, served)| served.phase().lingers());

@@ -1,22 +1,23 @@
-//! Drops SYNs of a source beyond its share while the backlog is full, before any other work is done for them. A flood
-//! from few addresses then costs little more than reading the packets, and other sources are still answered.
+//! Drops SYNs of a source that sends too many while the backlog is full, before any other work is done for
+//! them. A flood from few addresses then costs little more than reading its packets, and SYNs of other
+//! sources are still answered.
 //!
-//! Sources are counted in a table of fixed size. A secret hash gives each source one counter in each row. The smaller
-//! of its counters is its count. Two sources are counted together only if they share the counters of all rows, which is
-//! rare.
+//! Sources are counted in a table of fixed size with several rows. A keyed hash assigns one counter per row
+//! to each source. The count of a source is the smallest of its counters. Two sources affect each other only
+//! if they share the counters in all rows, which is rare.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use anabranch_units::{Duration, Instant};
 
-/// The SYNs of one source that are answered per second. A browser opens six connections to a host. A client whose SYN
-/// was dropped sends it again after a second.
+/// The number of SYNs per second that are answered for one source. A browser opens six connections to a host.
+/// A client retransmits a dropped SYN after a second.
 const SHARE: u8 = 8;
 /// The time after which all counters are cleared.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The number of bits of a counter's index, and the number of rows. The table takes 128 KiB. It counts up to half a
-/// million SYNs before all counters reach [`SHARE`].
+/// The number of bits of a counter's index, and the number of rows. The table has 128 KiB. It can count about
+/// half a million SYNs before all counters have reached [`SHARE`].
 const BITS: u32 = 16;
 const ROWS: usize = 2;
 
@@ -37,7 +38,7 @@ impl Flood {
         }
     }
 
-    /// Counts a SYN of a source. Returns whether it exceeds the source's share.
+    /// Counts a SYN of a source. Returns whether the source has sent too many.
     pub(super) fn takes_too_much(&mut self, now: Instant, source: IpAddr) -> bool {
         if now.since(self.since) >= PERIOD {
             self.since = now;
@@ -80,7 +81,8 @@ mod tests {
         for number in 0..50_000 {
             flood.takes_too_much(Instant::ZERO, source(number % 250));
         }
-        // 250 of 65,536 counters in each row are used up. Another source has both of them with a chance of 1 in 69,000.
+        // 250 of the 65,536 counters in each row have reached the limit. Another source has both of them with
+        // a probability of 1 in 69,000.
         let kept_out = (1000..2000).filter(|it| flood.takes_too_much(Instant::ZERO, source(*it)));
         assert!(kept_out.count() <= 1);
     }

@@ -1,8 +1,9 @@
-//! The log. A separate thread writes its lines, so a full disk or a stalled reader delays no connection.
+//! The log. A separate thread writes the lines, so that a full disk or a slow reader does not delay any
+//! connection.
 //!
-//! Lines wait in a bounded queue. A line is dropped and counted if the queue is full or if the write fails. A request to
-//! open the file again waits in the same queue, so earlier lines go to the old file. The number of dropped lines is
-//! written before the next line that succeeds.
+//! Lines wait in a bounded queue. If the queue is full or a write fails, lines are dropped and counted. The
+//! next line that can be written is preceded by the number of dropped lines. A request to open the file again
+//! waits in the same queue, so earlier lines are written to the old file.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,20 +20,20 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// The largest number of waiting lines, and of their bytes.
+/// The largest number of lines in the queue, and of their bytes.
 const MOST_LINES: usize = 8192;
 const MOST_BYTES: usize = 2 << 20;
-/// The permissions of a new file: its owner and group may read it.
+/// The permissions of a new file: the owner and the group may read it.
 const MODE: u32 = 0o640;
 
-/// Where a log is written.
+/// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sink {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
-    /// A file, which is created if necessary. Lines are appended.
+    /// A file, to which lines are appended. It is created if necessary.
     File(PathBuf),
 }
 
@@ -60,35 +61,35 @@ impl Sink {
     }
 }
 
-/// Counts of written and dropped lines.
+/// The numbers of written and dropped lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
     /// Lines that were written.
     pub written: u64,
-    /// Lines for which the queue had no room, or whose write failed.
+    /// Lines that were dropped because the queue was full or the write failed.
     pub dropped: u64,
 }
 
-/// Work of the thread that writes a log.
+/// A task for the thread that writes a log.
 #[derive(Debug, PartialEq, Eq)]
 enum Entry {
-    /// Write a line, and before it the number of dropped lines.
+    /// Write the number of dropped lines, and then a line.
     Line(String, u64),
     /// Open the file again.
     Reopen,
 }
 
-/// The waiting entries.
+/// The queue of tasks.
 #[derive(Debug, Default)]
 struct Queue {
     entries: VecDeque<Entry>,
     bytes: usize,
     counts: LogCounts,
-    /// Dropped lines that are not reported in the log yet.
+    /// The number of dropped lines that the log does not report yet.
     unmentioned: u64,
-    /// No further entries will be added.
+    /// Whether the log was closed, so that no task is added.
     closed: bool,
-    /// An entry is being processed.
+    /// Whether a task is in progress.
     busy: bool,
 }
 
@@ -103,15 +104,14 @@ impl Queue {
         self.entries.push_back(Entry::Line(line, 0));
     }
 
-    /// Adds a request to open the file again, even if the queue is full. Requests without a line between them are
-    /// merged.
+    /// Adds a request to open the file again, even if the queue is full. Consecutive requests are merged.
     fn push_reopen(&mut self) {
         if self.entries.back() != Some(&Entry::Reopen) {
             self.entries.push_back(Entry::Reopen);
         }
     }
 
-    /// Takes the oldest entry. A line gets the number of dropped lines to report before it.
+    /// Removes the oldest task. A line is returned with the number of dropped lines to report before it.
     fn pop(&mut self) -> Option<Entry> {
         let mut entry = self.entries.pop_front()?;
         if let Entry::Line(line, missing) = &mut entry {
@@ -128,7 +128,7 @@ impl Queue {
     }
 }
 
-/// A handle to a log; clones share the same log.
+/// A handle to a log. Clones share the log.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Shared>);
 
@@ -140,20 +140,20 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // No code panics while it holds the lock, so the data is valid.
+        // No code panics while it holds the lock, so the data is valid even if the lock is poisoned.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Log {
-    /// Starts a log. Later errors of the log are written to `notes`.
+    /// Starts a log. Errors of the log are written to `notes`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened or no thread can be started.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
     pub fn start(sink: Sink, notes: Option<Log>) -> io::Result<Self> {
         let output = match sink.open() {
-            // If the standard stream is closed, every line is dropped.
+            // All lines are dropped if the standard stream is closed.
             Err(_) if !matches!(sink, Sink::File(_)) => None,
             opened => Some(opened?),
         };
@@ -164,31 +164,31 @@ impl Log {
         Ok(log)
     }
 
-    /// Adds a line that begins with the time. Does not block.
+    /// Adds a line, which begins with the time. Does not block.
     pub fn line(&self, text: &str) {
         self.0.lock().push(format!("{} {text}\n", timestamp()));
         self.0.changed.notify_all();
     }
 
-    /// Adds a line whose first key is `time`. Does not block.
+    /// Adds a record, whose first key is `time`. Does not block.
     pub fn record(&self, text: &str) {
         self.0.lock().push(format!("time={} {text}\n", timestamp()));
         self.0.changed.notify_all();
     }
 
-    /// Requests that the file is opened again, for example after it was renamed. Lines that were added before go to the
-    /// old file. The outcome is written to `notes`.
+    /// Requests to open the file again, for example after it was renamed. Earlier lines are written to the
+    /// old file. The result is written to `notes`.
     pub fn reopen(&self) {
         self.0.lock().push_reopen();
         self.0.changed.notify_all();
     }
 
-    /// Returns the counts of written and dropped lines.
+    /// Returns the numbers of written and dropped lines.
     pub fn counts(&self) -> LogCounts {
         self.0.lock().counts
     }
 
-    /// Closes the log, and waits up to `patience` until all lines are written.
+    /// Closes the log, and waits up to `patience` for all lines to be written.
     pub fn finish(&self, patience: Duration) {
         let mut queue = self.0.lock();
         queue.closed = true;
@@ -203,14 +203,14 @@ struct Writer {
     sink: Sink,
     output: Option<OwnedFd>,
     notes: Option<Log>,
-    /// The last write failed.
+    /// Whether the last write failed.
     faulty: bool,
-    /// The last line was written only in part.
+    /// Whether the last line was written only in part.
     cut: bool,
 }
 
 impl Writer {
-    /// Processes entries until the log is closed.
+    /// Performs tasks until the log is closed.
     fn run(&mut self, shared: &Shared) {
         let mut queue = shared.lock();
         loop {
@@ -241,7 +241,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file again. If that fails, lines still go to the old file.
+    /// Opens the file again. If that fails, lines are still written to the old file.
     fn reopen(&mut self) {
         match self.sink.open() {
             Ok(output) => {
@@ -252,7 +252,7 @@ impl Writer {
         }
     }
 
-    /// Writes a line. Returns whether all of it was written.
+    /// Writes a line. Returns whether the whole line was written.
     fn write(&mut self, line: &str) -> bool {
         let outcome = match &self.output {
             Some(output) if self.cut => {
@@ -281,19 +281,19 @@ impl Writer {
     }
 }
 
-/// The line that reports dropped lines.
+/// Returns a line that reports the number of dropped lines.
 fn missing_line(lines: u64) -> String {
     format!("time={} lines_dropped={lines}\n", timestamp())
 }
 
-/// Writes all bytes, and blocks if necessary. An error contains the number of bytes that were written.
+/// Writes all bytes, and blocks if necessary. On error, returns the number of bytes written so far.
 fn write_all(output: &OwnedFd, bytes: &[u8]) -> Result<(), (Errno, usize)> {
     let mut written = 0;
     while written < bytes.len() {
         match rustix::io::write(output, &bytes[written..]) {
             Ok(taken) => written += taken,
             Err(Errno::INTR) => {}
-            // Another program may have set the stream to non-blocking.
+            // The stream may be non-blocking, because another program may have set this mode.
             Err(Errno::AGAIN) => {
                 let mut waits = [PollFd::new(output, PollFlags::OUT)];
                 let _ = poll(&mut waits, None);
@@ -304,7 +304,7 @@ fn write_all(output: &OwnedFd, bytes: &[u8]) -> Result<(), (Errno, usize)> {
     Ok(())
 }
 
-/// The time of day in UTC, to the millisecond (RFC 3339).
+/// Returns the current time in UTC with milliseconds (RFC 3339).
 #[expect(clippy::disallowed_methods, reason = "the real world is where time comes from")]
 fn timestamp() -> String {
     rfc3339(SystemTime::now())

@@ -1,4 +1,4 @@
-//! Counts the memory that connections hold, and resets connections if memory is short.
+//! Counts the memory held for connections, and resets connections if memory is short.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use super::candidates::Standing;
 use super::record::End;
 use super::shares::Holding;
 
-/// The least time between two notes that memory is short.
+/// The shortest time between two notes about a shortage of memory.
 const NOTE: Duration = Duration::from_secs(10);
 
 impl Gateway<'_> {
@@ -23,11 +23,12 @@ impl Gateway<'_> {
         !refused && self.admission.admits(from)
     }
 
-    /// Counts the memory that connections hold. Resets connections if memory is short, and limits reading from origins.
+    /// Counts the memory held for connections. If memory is short, resets connections and limits reading from
+    /// origins.
     pub(super) fn count_memory(&mut self, now: Instant) {
         let mut holdings: Vec<Holding> = Vec::with_capacity(self.served.len());
         let mut standings: Vec<Standing> = Vec::with_capacity(self.served.len());
-        // Connections whose client is gone are included: the origin may not have read the client's last bytes.
+        // Connections whose client is gone are included, because the origin may not have read the last bytes.
         for (number, served) in &mut self.served {
             let connection = served.handle.and_then(|handle| self.endpoint.get(handle));
             let of_connection = connection.map_or([0; 2], |it| it.view().memory_held());
@@ -40,7 +41,7 @@ impl Gateway<'_> {
         for &number in &counted.reset {
             self.fail(number, End::Memory, None);
         }
-        // Connections that were held back are driven again: memory may be free now.
+        // Memory may be free now, so the connections that waited for this count are served again.
         self.agenda.note_count(now, self.shares.is_short());
         if counted.turned && self.shares.is_short() && now >= self.next_memory_note {
             self.next_memory_note = now + NOTE;
@@ -53,7 +54,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Returns how many bytes a connection may read from its origin now.
+    /// Returns the number of bytes that a connection may read from its origin now.
     pub(super) fn readable_now(&self, number: u64) -> u64 {
         if !self.shares.is_short() {
             return u64::MAX;

@@ -1,4 +1,4 @@
-//! The gateway's counters, and their page in Prometheus's text format, version 0.0.4.
+//! The counters of the gateway, and their page in the text format of Prometheus, version 0.0.4.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -33,7 +33,7 @@ impl AddressTotals {
 /// The gateway's counters.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
-    /// Connections that were served: over MPTCP, and over TCP.
+    /// The number of served connections: over MPTCP, and over TCP.
     pub(super) accepted: [u64; 2],
     ended: BTreeMap<End, u64>,
     /// Bytes relayed by ended connections: from clients, and from the origin.
@@ -45,33 +45,33 @@ pub(super) struct Metrics {
     pub(super) joined: u64,
     /// Packets read from the device, and packets written to it.
     pub(super) packets: [u64; 2],
-    /// Errors of sockets to the origin, by errno.
+    /// The number of errors of sockets to the origin, by errno.
     origin_errors: BTreeMap<i32, u64>,
 }
 
-/// The gateway's present state, for the page.
+/// The current state of the gateway, for the page.
 pub(super) struct Moment<'a> {
-    /// Connections that are served now: over MPTCP, and over TCP.
+    /// The number of connections served now: over MPTCP, and over TCP.
     pub(super) open: [u64; 2],
-    /// Handshakes that are not complete.
+    /// The number of incomplete handshakes.
     pub(super) half_open: u64,
-    /// Handshakes since the start that were not completed in time.
+    /// The number of handshakes that were not completed in time.
     pub(super) half_open_expired: u64,
     /// Bytes relayed by open connections: from clients, and from the origin.
     pub(super) relayed: [u64; 2],
-    /// The totals of each subflow of open connections.
+    /// The totals of each subflow of an open connection.
     pub(super) paths: Vec<PathRecord>,
-    /// The slots and the counts of refusals.
+    /// The slots, and the numbers of refusals.
     pub(super) admission: &'a Admission,
-    /// The memory that connections hold, and its division.
+    /// The memory held for connections, and its division.
     pub(super) shares: &'a Shares,
-    /// Packets that the kernel refused.
+    /// The number of packets that the kernel did not accept.
     pub(super) refused_packets: u64,
     /// Whether one system call writes many packets.
     pub(super) io_uring: bool,
     /// Whether the gateway accepts no further connections.
     pub(super) closing: bool,
-    /// Counts of written and dropped log lines.
+    /// The numbers of written and dropped log lines.
     pub(super) log: LogCounts,
 }
 
@@ -79,7 +79,7 @@ const PROTOCOLS: [&str; 2] = ["mptcp", "tcp"];
 const DIRECTIONS: [&str; 2] = ["from_client", "to_client"];
 
 impl Metrics {
-    /// Adds an ended connection to the counters.
+    /// Counts an ended connection.
     pub(super) fn note_end(&mut self, record: &Record) {
         *self.ended.entry(record.end).or_default() += 1;
         self.relayed[0] += record.up;
@@ -94,7 +94,7 @@ impl Metrics {
         *self.origin_errors.entry(error.raw_os_error()).or_default() += 1;
     }
 
-    /// Returns the page.
+    /// Returns the page as text.
     pub(super) fn page(&self, moment: &Moment<'_>) -> String {
         let mut page = Page::default();
         page.gauge("connections", "Connections that are served.");
@@ -180,7 +180,7 @@ impl Metrics {
     }
 }
 
-/// A page under construction.
+/// A page that is being written.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -277,7 +277,7 @@ mod tests {
             "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"to_client\"} 14",
             "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"from_client\"} 16",
             "anabranch_gateway_retransmissions_total{address=\"10.9.0.1\"} 2",
-            // 2 bytes of the ended connection's subflow, and 2 of the open one's.
+            // The ended connection's subflow has 2 bytes, and the open one's has 2 bytes.
             "anabranch_gateway_retransmitted_bytes_total{address=\"10.9.0.1\"} 4",
             "anabranch_gateway_origin_errors_total{errno=\"ECONNREFUSED\"} 2",
             "anabranch_gateway_fallbacks_total 11",
@@ -289,7 +289,7 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
         }
-        // Each metric's type precedes its first row.
+        // The type of a metric precedes its first value.
         let mut known = Vec::new();
         for line in page.lines() {
             match line.strip_prefix("# TYPE ") {

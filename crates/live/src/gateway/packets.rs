@@ -1,4 +1,4 @@
-//! Packets of the device: from the device to the endpoint, and back.
+//! Packets: from the device to the endpoint, and from the endpoint to the device.
 
 use std::io;
 use std::num::NonZeroU16;
@@ -21,12 +21,14 @@ use crate::offload::Offloaded;
 use crate::pool::Inlet;
 use crate::tun::Arrived;
 
-/// The most packets that are read from the device in one turn. Clients' acknowledgements wait in the device's queue
-/// meanwhile. With `--setup-print` the queue has room for 2,000 packets (500 by default); further ones are dropped.
+/// The largest number of packets read from the device at a time. While the gateway does other work,
+/// acknowledgements wait in the device's queue and are dropped if it is full. The queue has 500 packets by
+/// default, and 2,000 with `--setup-print`.
 const READ_AT_ONCE: usize = 256;
-/// The most packets, or bursts if the device offloads, that are written in one turn.
+/// The largest number of packets written at a time. If the device offloads, the largest number of bursts.
 const WRITTEN_AT_ONCE: usize = 64;
-/// The most SYNs that are dropped in one turn of reading, so that a flood does not fill the device's queue.
+/// The largest number of SYNs dropped while packets are read, so that a flood does not fill the device's
+/// queue.
 const SHED_AT_ONCE: usize = 1024;
 
 /// Returns whether a segment is a SYN that opens a new connection.
@@ -40,7 +42,7 @@ fn opens(segment: &Segment) -> bool {
 }
 
 impl Gateway<'_> {
-    /// Reads one turn of packets from the device.
+    /// Reads up to [`READ_AT_ONCE`] packets from the device.
     pub(super) fn read_device(
         &mut self,
         now: Instant,
@@ -63,7 +65,7 @@ impl Gateway<'_> {
         Ok(())
     }
 
-    /// Returns whether a packet is a SYN to drop: the backlog is full, and its source sends too many.
+    /// Returns whether a packet is a SYN to drop: the backlog is full, and its source has sent too many.
     fn sheds(&mut self, now: Instant, packet: &[u8]) -> bool {
         if self.endpoint.half_open() < self.settings.backlog as usize {
             return false;
@@ -72,7 +74,7 @@ impl Gateway<'_> {
         from.is_some_and(|from| self.flood.takes_too_much(now, from))
     }
 
-    /// Handles the packet of `length` bytes that was read last.
+    /// Handles the packet of `length` bytes that was just read.
     fn handle_packet(
         &mut self,
         now: Instant,
@@ -83,7 +85,7 @@ impl Gateway<'_> {
         let bytes = inlet.read(length);
         match header::destination(bytes) {
             Some(to) if self.own.contains(&to) => {}
-            // Multicast packets of the host, such as router solicitations.
+            // The host sends multicast packets too, such as router solicitations. They are ignored.
             Some(to) if to.is_multicast() => return Ok(()),
             to => {
                 let reason = to.map_or(Refusal::Malformed, |_| Refusal::Address);
@@ -93,7 +95,7 @@ impl Gateway<'_> {
         }
         match header::protocol(bytes) {
             Some(header::TCP) => {}
-            // A fragment: the gateway does not reassemble packets.
+            // The gateway does not reassemble fragments.
             Some(header::FRAGMENT) | None => {
                 self.admission.refuse(Refusal::Malformed);
                 return Ok(());
@@ -113,7 +115,8 @@ impl Gateway<'_> {
             return Ok(());
         }
         let reached = self.endpoint.handle_merged(now, tuple, segment, offload.segment_size);
-        // A connection that this segment completed is registered first, so that its payload is counted.
+        // If this segment completed a connection, the connection is registered first, so that the payload is
+        // counted for it.
         self.handle_events(now);
         if let Some(handle) = reached
             && !segment.payload.is_empty()
@@ -138,7 +141,8 @@ impl Gateway<'_> {
         Ok(())
     }
 
-    /// Writes one turn of segments of all connections. Returns whether more may have to be written.
+    /// Writes up to [`WRITTEN_AT_ONCE`] segments of all connections. Returns whether there may be more to
+    /// write.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, GatewayError> {
         for _ in 0..WRITTEN_AT_ONCE {
             let (segment, rest) = (&mut self.segment, &mut self.rest);
@@ -164,8 +168,8 @@ impl Gateway<'_> {
         Ok(true)
     }
 
-    /// Writes the segment whose headers are in `self.packet`. If the device offloads, the payload is passed without a
-    /// copy, and the device cuts it into segments of `segment_size`.
+    /// Writes a segment whose headers are in `self.packet`. If the device offloads, the payload is not
+    /// copied, and the device cuts it into segments of `segment_size`.
     fn write_segment(
         &mut self,
         tuple: &FourTuple,
@@ -186,7 +190,7 @@ impl Gateway<'_> {
         written.map_err(|error| self.device_fault(error))
     }
 
-    /// Passes the packets of this turn to the writing threads.
+    /// Passes the collected packets to the writing threads.
     pub(super) fn hand_on(&mut self) -> Result<(), GatewayError> {
         let flushed = self.writers.flush();
         flushed.map_err(|error| self.device_fault(error))
@@ -212,7 +216,7 @@ mod tests {
         let join = MpJoin::Syn { backup: false, address_id: 1, token: 7, nonce: 9 };
         let join = MptcpOption::Join(join);
         assert!(!opens(&Segment { mptcp: vec![join], ..syn.clone() }));
-        // A SYN with both options opens a connection of plain TCP, which counts as new.
+        // A SYN with both options opens a connection of plain TCP, so it counts as new.
         assert!(opens(&Segment { mptcp: vec![join, capable], ..syn.clone() }));
         assert!(!opens(&Segment { flags: Flags::SYN.with(Flags::ACK), ..syn }));
     }

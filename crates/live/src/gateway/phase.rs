@@ -1,4 +1,4 @@
-//! The phase of a served connection, and why it ended.
+//! The phase of a served connection, and the reason why it ended.
 
 use anabranch_units::{Duration, Instant};
 use rustix::io::Errno;
@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use super::progress::{LEAST_RATE, Progress};
 use super::record::End;
 
-/// The time that a client may take without receiving a byte of an answer whose origin is gone. After this time it must
-/// also have received [`LEAST_RATE`] on average.
+/// If the origin is gone, a client that receives no byte of the response for this time is reset. After this
+/// time, the average rate of the client must also be at least [`LEAST_RATE`].
 const LINGER: Duration = Duration::from_secs(5);
 
 /// The phase of a connection.
@@ -15,17 +15,18 @@ const LINGER: Duration = Duration::from_secs(5);
 pub(super) enum Phase {
     /// Bytes are relayed.
     Relaying,
-    /// The origin has sent its whole answer and is gone. The client still receives the answer.
+    /// The origin has sent its whole response and is gone. The client still receives the response.
     Lingering {
         since: Instant,
-        /// Bytes that had left the gateway before.
+        /// The number of bytes that had left the gateway at `since`.
         left: u64,
         /// The error of the socket to the origin.
         error: Option<Errno>,
     },
-    /// The client has received the whole answer and has closed. The origin may still receive the client's last bytes.
+    /// The client has received the whole response and has closed. The origin may still receive the last bytes
+    /// of the client.
     Draining,
-    /// The connection ended before both sides had everything.
+    /// The connection ended before both sides had received everything.
     Failed { end: End, error: Option<Errno> },
 }
 
@@ -35,13 +36,13 @@ impl Phase {
         matches!(self, Self::Draining | Self::Failed { .. })
     }
 
-    /// Returns whether only the rest of the answer goes to the client.
+    /// Returns whether the connection only delivers the rest of a response to the client.
     pub(super) fn lingers(self) -> bool {
         matches!(self, Self::Lingering { .. })
     }
 
-    /// Returns the phase after the origin has gone. `answered` is set if the client was given the whole answer. `left`
-    /// is the number of bytes that have left the gateway.
+    /// Returns the phase after the origin is gone. `answered` is true if the whole response was passed to the
+    /// client's connection. `left` is the number of bytes that have left the gateway.
     pub(super) fn lose_origin(
         self,
         now: Instant,
@@ -56,7 +57,8 @@ impl Phase {
         }
     }
 
-    /// Returns the phase after the client's connection has closed. `complete` is set if both sides had finished.
+    /// Returns the phase after the client's connection has closed. `complete` is true if both sides had
+    /// finished.
     pub(super) fn close(self, complete: bool) -> Self {
         match self {
             Self::Relaying if complete => Self::Draining,
@@ -75,7 +77,7 @@ impl Phase {
         }
     }
 
-    /// Returns whether the client takes too long to receive the rest of the answer.
+    /// Returns whether the client takes too long to receive the rest of the response.
     pub(super) fn lingers_too_long(self, now: Instant, progress: &Progress) -> bool {
         let Self::Lingering { since, left, .. } = self else { return false };
         let lasted = now.since(since);
@@ -85,7 +87,7 @@ impl Phase {
         now.since(since.max(progress.moved_at())) >= LINGER || slow && lasted >= LINGER
     }
 
-    /// Returns the reason for the end of a connection whose client is gone, and the origin's error.
+    /// Returns the reason for the end of a closed connection, and the error of the socket to the origin.
     pub(super) fn outcome(self) -> (End, Option<Errno>) {
         match self {
             Self::Relaying => (End::Client, None),
@@ -111,7 +113,7 @@ mod tests {
         let done = Phase::Relaying.close(true);
         assert_eq!((done, done.outcome()), (Phase::Draining, (End::Finished, None)));
         assert!(done.is_over());
-        // The origin does not read the client's last bytes.
+        // The origin has not read the last bytes of the client.
         assert_eq!(done.fail(End::Idle, None).outcome(), (End::Idle, None));
         let lost = done.lose_origin(at(0), true, 0, RESET);
         assert_eq!(lost.outcome(), (End::OriginBroke, RESET));
@@ -146,7 +148,7 @@ mod tests {
         let mut progress = Progress::new(at(0));
         progress.note(at(0), [0, 1000]);
         let lingering = Phase::Relaying.lose_origin(at(0), true, 1000, None);
-        // 2 Mb/s: 250 kB a second for a minute.
+        // The rate is 2 Mb/s, that is, 250 kB per second for a minute.
         for second in 1..=60 {
             progress.note(at(1000 * second), [0, 1000 + 250_000 * second]);
             assert!(!lingering.lingers_too_long(at(1000 * second), &progress), "{second} s");
@@ -163,7 +165,7 @@ mod tests {
         progress.note(at(4000), [0, 1]);
         assert!(!lingering.lingers_too_long(at(4999), &progress));
         assert!(lingering.lingers_too_long(at(5000), &progress));
-        // 1,024 bytes a second are enough, and one less is not.
+        // 1,024 bytes per second are enough, and one byte less is not.
         progress.note(at(5000), [0, 5119]);
         assert!(lingering.lingers_too_long(at(5000), &progress));
         progress.note(at(5000), [0, 5120]);

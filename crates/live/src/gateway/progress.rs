@@ -1,16 +1,16 @@
-//! Measures how fast the bytes that the gateway holds for a connection leave.
+//! Measures how fast the bytes held for a connection leave the gateway.
 
 use anabranch_units::{Duration, Instant};
 
-/// The window of the drain time. A rate covers the current window and the previous one. It therefore averages over the
-/// pauses of a client that reads a little at a time. A short outage is not a standstill.
+/// The window of the drain time. A rate is measured over the current window and the previous one. This
+/// averages over the pauses of a client that reads a little at a time, and over a short outage.
 const WINDOW: Duration = Duration::from_secs(1);
-/// The window of the rate. It is longer than a player's pause between two chunks.
+/// The window of the rate. It is longer than the pause of a player between two chunks.
 const RATE_WINDOW: Duration = Duration::from_secs(30);
-/// The rate below which a connection is slow, bytes a second.
+/// A connection with a lower rate than this is slow, bytes per second.
 pub(super) const LEAST_RATE: u64 = 1024;
 
-/// The bytes that had left the gateway at a time: from the client, and from the origin.
+/// A measurement: the number of bytes that had left the gateway, from the client and from the origin.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -21,9 +21,9 @@ struct Mark {
 #[derive(Clone, Copy, Debug)]
 struct Windows {
     length: Duration,
-    /// The start of the previous window.
+    /// The measurement at the start of the previous window.
     before: Mark,
-    /// The start of the current window.
+    /// The measurement at the start of the current window.
     begun: Mark,
 }
 
@@ -47,20 +47,20 @@ pub(super) struct Progress {
     rate: Windows,
     /// The latest measurement.
     last: Mark,
-    /// When a byte last left.
+    /// The time at which a byte last left.
     moved_at: Instant,
 }
 
 impl Progress {
-    /// Starts to measure a connection that begins now.
+    /// Creates the state of a connection that begins now.
     pub(super) fn new(now: Instant) -> Self {
         let start = Mark { at: now, left: [0; 2] };
         let (drain, rate) = (Windows::new(WINDOW, start), Windows::new(RATE_WINDOW, start));
         Self { since: now, drain, rate, last: start, moved_at: now }
     }
 
-    /// Records the bytes that have left since the connection began: from the client, and from the origin. A smaller
-    /// number than before is ignored: reinjected bytes are held twice, which makes the number fall.
+    /// Records the bytes that have left since the connection began: from the client, and from the origin.
+    /// Reinjected bytes are held twice, so the number can decrease. A smaller number is ignored.
     pub(super) fn note(&mut self, now: Instant, left: [u64; 2]) {
         let left = [0, 1].map(|way| left[way].max(self.last.left[way]));
         if left != self.last.left {
@@ -71,17 +71,17 @@ impl Progress {
         self.rate.note(self.last);
     }
 
-    /// Returns the time of the latest measurement in which bytes had left.
+    /// Returns the time of the last measurement with a larger number than before.
     pub(super) fn moved_at(&self) -> Instant {
         self.moved_at
     }
 
-    /// Returns when the connection began.
+    /// Returns the time at which the connection began.
     pub(super) fn since(&self) -> Instant {
         self.since
     }
 
-    /// Returns how many bytes have left, of both sides.
+    /// Returns the number of bytes that have left in both directions.
     pub(super) fn left(&self) -> u64 {
         self.last.left.iter().sum()
     }
@@ -91,7 +91,7 @@ impl Progress {
         self.last.left[1] > 0
     }
 
-    /// Returns the average rate of the last 30 to 60 s, or since the connection began, in bytes a second.
+    /// Returns the average rate over the last 30 to 60 s, or since the connection began, in bytes per second.
     pub(super) fn rate(&self) -> u64 {
         let before = self.rate.before;
         let left = u128::from(self.left() - before.left.iter().sum::<u64>());
@@ -99,9 +99,10 @@ impl Progress {
         u64::try_from(left * 1_000_000_000 / nanos.max(1)).unwrap_or(u64::MAX)
     }
 
-    /// Returns how long the held bytes take to leave at the current rate; [`Duration::MAX`] if none leave. `held` has
-    /// the bytes from the client and those from the origin. A direction with less than half of the bytes is ignored. If
-    /// nothing has left within the first window, the connection's age is returned.
+    /// Returns the time that the held bytes need to leave at the current rate. [`Duration::MAX`] if no byte
+    /// leaves. `held` contains the bytes from the client and those from the origin. A direction with less
+    /// than half of these bytes is ignored. If nothing has left in the first window, the age of the
+    /// connection is returned.
     pub(super) fn drain_time(&self, held: [u64; 2]) -> Duration {
         let span = self.last.at.since(self.drain.before.at).as_nanos();
         let all = held[0] + held[1];
@@ -133,11 +134,11 @@ mod tests {
     fn the_drain_time_is_the_held_bytes_over_the_rate_of_two_windows() {
         let mut progress = Progress::new(at(0));
         progress.note(at(500), [500, 0]);
-        // 500 bytes in 0.5 s: 2,000 bytes take 2 s.
+        // 500 bytes left in 0.5 s, so 2,000 bytes need 2 s.
         assert_eq!(progress.drain_time([2000, 0]), Duration::from_secs(2));
         progress.note(at(1000), [1000, 0]);
         progress.note(at(1500), [1000, 0]);
-        // 1,000 bytes in 1.5 s: the current window, which began at 1 s, and the previous one.
+        // 1,000 bytes left in 1.5 s: the current window, which began at 1 s, and the previous one.
         assert_eq!(progress.drain_time([2000, 0]), Duration::from_secs(3));
         progress.note(at(2000), [1000, 0]);
         assert_eq!(progress.drain_time([2000, 0]), Duration::MAX, "none left in the last window");
@@ -168,7 +169,7 @@ mod tests {
         for second in 1..=20 {
             progress.note(at(1000 * second), [second, 0]);
         }
-        // One byte a second: 4 MB take 4,000,000 s, even right after a byte has left.
+        // One byte per second: 4 MB need 4,000,000 s, even just after a byte has left.
         assert_eq!(progress.drain_time([4_000_000, 0]), Duration::from_secs(4_000_000));
     }
 
@@ -176,7 +177,7 @@ mod tests {
     fn reinjected_bytes_are_no_progress() {
         let mut progress = Progress::new(at(0));
         progress.note(at(100), [0, 9000]);
-        // 1,400 bytes are reinjected, and then one copy of them is acknowledged.
+        // 1,400 bytes are reinjected, and later one of the two copies is acknowledged.
         progress.note(at(200), [0, 7600]);
         progress.note(at(300), [0, 9000]);
         assert_eq!((progress.left(), progress.moved_at()), (9000, at(100)));
@@ -190,7 +191,8 @@ mod tests {
         for second in 3..=59 {
             progress.note(at(1000 * second), [100, 99_900]);
         }
-        // 100,000 bytes in 59 s. The next window begins at 60 s, and no byte left in the window from 30 s on.
+        // 100,000 bytes left in 59 s. The next window begins at 60 s. No byte left in the window that began
+        // at 30 s.
         assert_eq!(progress.rate(), 1694);
         progress.note(at(60_000), [100, 99_900]);
         assert_eq!((progress.rate(), progress.is_answered()), (0, true));
@@ -200,7 +202,7 @@ mod tests {
     fn the_direction_that_holds_most_counts() {
         let mut progress = Progress::new(at(0));
         progress.note(at(1000), [1000, 0]);
-        // The client's upload is fast and its download stands still.
+        // The upload of the client is fast, and no byte of its download leaves.
         assert_eq!(progress.drain_time([400, 600]), Duration::MAX);
         assert_eq!(progress.drain_time([600, 400]), Duration::from_millis(600));
         assert_eq!(progress.drain_time([500, 500]), Duration::MAX);

@@ -1,18 +1,18 @@
-//! The PROXY protocol's header, version 2, which contains the client's address for the origin.
+//! The header of the PROXY protocol, version 2, which passes the client's address to the origin.
 
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
-/// The first bytes of every header (section 2.2 of the protocol's specification).
+/// The signature at the start of every header (section 2.2 of the specification).
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// Version 2, command PROXY.
+/// Version 2, with the command PROXY.
 const COMMAND: u8 = 0x21;
-/// TCP over IPv4, and over IPv6.
+/// The address families: TCP over IPv4, and TCP over IPv6.
 const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 
-/// Returns the header of a connection from `client` to `local`. Both have the same address family.
+/// Returns the header for a connection from `client` to `local`. Both addresses have the same family.
 pub(super) fn header(client: SocketAddr, local: SocketAddr) -> Bytes {
     let mut addresses = Vec::with_capacity(36);
     let mut family = TCP4;

@@ -9,10 +9,10 @@ use rustix::io::Errno;
 
 use crate::errno::Named;
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
-    /// Both sides closed, and each received all bytes of the other.
+    /// Both sides closed, and each received all data.
     Finished,
     /// The client reset the connection or no longer answers.
     Client,
@@ -20,20 +20,20 @@ pub enum End {
     OriginRefused,
     /// The host had no port, descriptor or memory for a socket to the origin.
     NoSocket,
-    /// The socket to the origin failed, or the rest of an answer took too long to reach the client.
+    /// The socket to the origin failed, or the client took too long to receive the rest of the response.
     OriginBroke,
-    /// No byte left for the idle time.
+    /// No byte left the gateway for the idle time.
     Idle,
-    /// Memory was short, the connection held more than its share, and its bytes left too slowly.
+    /// Memory was short. The connection held more than its share, and its bytes left too slowly.
     Memory,
-    /// Another client needed the slot. This client had sent nothing, stood still, was slow, or was one of many of its
-    /// source.
+    /// A new connection needed the slot. This client had sent nothing, had no progress, was slow, or was one
+    /// of many clients of its source.
     GaveWay,
     /// The gateway ended before the connection did.
     Shutdown,
     /// The connection's scheduler or congestion controller failed.
     Plugin,
-    /// A defect of the gateway: it produced a segment that cannot be encoded.
+    /// The gateway produced a segment that cannot be encoded. This is a bug.
     Defect,
 }
 
@@ -71,10 +71,10 @@ impl End {
     }
 }
 
-/// The totals of a subflow.
+/// The totals of one subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRecord {
-    /// The subflow's addresses.
+    /// The addresses of the subflow.
     pub tuple: FourTuple,
     /// Payload bytes that the client acknowledged.
     pub down: u64,
@@ -87,7 +87,7 @@ pub struct PathRecord {
 }
 
 impl PathRecord {
-    /// Combines a subflow's summary with the bytes that were received on it.
+    /// Creates the record from the summary of a subflow and the bytes received on each subflow.
     pub(super) fn new(summary: &SubflowSummary, received: &[(FourTuple, u64)]) -> Self {
         let of_it = received.iter().filter(|(tuple, _)| *tuple == summary.tuple);
         Self {
@@ -100,7 +100,7 @@ impl PathRecord {
     }
 }
 
-/// The record of a connection that has ended. `Display` formats it as a line of the log.
+/// The record of an ended connection. `Display` formats it as a log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The client's address on the first subflow.
@@ -113,13 +113,13 @@ pub struct Record {
     pub fell_back: bool,
     /// The duration of the connection.
     pub lasted: Duration,
-    /// Bytes of the client that were passed to the origin.
+    /// Bytes from the client that were passed to the origin.
     pub up: u64,
-    /// Bytes of the origin that were passed to the client.
+    /// Bytes from the origin that were passed to the client.
     pub down: u64,
-    /// Why the connection ended.
+    /// The reason for the end of the connection.
     pub end: End,
-    /// The error (errno) of the socket to the origin, if it failed.
+    /// The errno of the socket to the origin, if the socket failed.
     pub error: Option<i32>,
     /// The connection's subflows.
     pub paths: Vec<PathRecord>,

@@ -1,8 +1,8 @@
-//! The HTTP server of the metrics, for a bounded number of visitors.
+//! The HTTP server for the metrics, with a bounded number of clients.
 //!
-//! No visitor can block the page for others. A request that has already arrived is answered as soon as its visitor is
-//! accepted. If there are too many visitors, one of the source with the most visitors is closed. If the host has no
-//! descriptor left, one from a small reserve is used.
+//! A client cannot block the page for others. If the request of a new client has already arrived, it is
+//! answered at once. If there are too many clients, one of the source with the most clients is closed. If the
+//! host has no descriptor left, one from a small reserve is used.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,46 +17,46 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::source::source;
 use crate::poller::Poller;
 
-/// The most visitors at a time.
+/// The largest number of clients at a time.
 const MOST: usize = 16;
-/// The most visitors that are accepted for one event. The limit ensures that visitors of one source do not close each
+/// The largest number of clients accepted per event. With this limit, clients of one source do not close each
 /// other within one event.
 const ACCEPTS: usize = MOST;
 /// The longest request, bytes.
 const LONGEST: usize = 4096;
-/// The longest time for a visitor to send its request and to read the answer.
+/// The time limit for a client to send its request and read the response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Descriptors reserved for visitors that arrive when the host has none left.
+/// The number of descriptors reserved for clients that connect when the host has none left.
 const RESERVE: usize = 2;
-/// The backlog of visitors that the kernel keeps until they are accepted.
+/// The largest number of clients that wait in the kernel to be accepted.
 const BACKLOG: i32 = 128;
 
 /// A client of the metrics.
 struct Visitor {
     fd: OwnedFd,
-    /// The source of its address; `None` if the kernel returned no address.
+    /// The source of the client's address. `None` if the kernel returned no address.
     source: Option<IpAddr>,
     since: Instant,
     request: Vec<u8>,
-    /// The rest of the answer; set after the request is complete.
+    /// The rest of the response. `None` until the request is complete.
     answer: Option<Vec<u8>>,
 }
 
-/// The listener and its visitors.
+/// The listener and the connected clients.
 pub(super) struct Responder {
     listener: OwnedFd,
     visitors: BTreeMap<u64, Visitor>,
-    /// Descriptors that are closed when an accept needs one.
+    /// Descriptors that are closed when an accepted client needs one.
     reserve: Vec<OwnedFd>,
-    /// An accept failed, so the listener is not polled until the next timeout.
+    /// Whether an accept has failed. The listener is then not polled until the next timeout.
     rests: bool,
-    /// The listener's number; those of visitors follow.
+    /// The token of the listener. The tokens of clients follow it.
     first_token: u64,
     made: u64,
 }
 
 impl Responder {
-    /// Creates a responder that listens at an address.
+    /// Creates a responder that listens on an address.
     pub(super) fn listen(
         address: SocketAddr,
         poller: &Poller,
@@ -77,7 +77,7 @@ impl Responder {
         Ok(made)
     }
 
-    /// Handles a ready descriptor, given by its number. `page` is called when a request is complete.
+    /// Handles a descriptor that is ready, given by its token. `page` is called when a request is complete.
     pub(super) fn handle_ready(
         &mut self,
         now: Instant,
@@ -95,7 +95,8 @@ impl Responder {
         }
     }
 
-    /// Handles the timer: closes visitors who take too long, and accepts again after a failure.
+    /// Handles the timer. Closes clients that have exceeded the time limit, and polls the listener again
+    /// after a failure.
     pub(super) fn handle_timeout(&mut self, now: Instant, poller: &Poller) {
         self.visitors.retain(|_, visitor| now.since(visitor.since) < PATIENCE);
         self.fill_reserve();
@@ -113,25 +114,25 @@ impl Responder {
         }
     }
 
-    /// Accepts visitors. The listener stays ready while more of them wait.
+    /// Accepts waiting clients. If more clients wait, the listener stays ready.
     fn accept(&mut self, now: Instant, poller: &Poller, page: impl Fn() -> String) {
         for accepted in 0..ACCEPTS {
             match self.accept_one() {
                 Ok(accepted) => self.welcome(now, poller, accepted, &page),
-                // accept(2) takes a descriptor before it looks at the queue, so the queue may be empty.
+                // accept(2) needs a descriptor before it looks at its queue, so the queue may be empty.
                 Err(Errno::MFILE | Errno::NFILE) if accepted > 0 => return,
                 Err(Errno::MFILE | Errno::NFILE) if self.free_a_descriptor() => {
                     if let Ok(accepted) = self.accept_one() {
                         self.welcome(now, poller, accepted, &page);
                     }
-                    // The reserve is filled before another connection takes the descriptor.
+                    // The reserve is filled again before another connection takes the descriptor.
                     return self.fill_reserve();
                 }
                 Err(Errno::AGAIN) => return,
-                // The visitor has already left. accept(2) also returns errors of the network.
+                // The client has already closed. accept(2) also returns network errors.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(_) => {
-                    // The listener stays readable, so without a pause the loop would try again all the time.
+                    // The listener stays readable. Without a pause, the event loop would not wait any longer.
                     self.rests = poller.remove(&self.listener).is_ok();
                     return;
                 }
@@ -139,7 +140,7 @@ impl Responder {
         }
     }
 
-    /// Accepts a visitor. Returns its descriptor and its source.
+    /// Accepts a client. Returns its descriptor and its source.
     fn accept_one(&self) -> Result<(OwnedFd, Option<IpAddr>), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (fd, address) = rustix::net::acceptfrom_with(&self.listener, flags)?;
@@ -147,13 +148,13 @@ impl Responder {
         Ok((fd, address.map(|it| source(it.ip()))))
     }
 
-    /// Closes a reserved descriptor, or else a visitor. Returns false if there is neither.
+    /// Closes a reserved descriptor or, if there is none, a client. Returns false if there is neither.
     fn free_a_descriptor(&mut self) -> bool {
         self.reserve.pop().is_some() || self.close_one()
     }
 
-    /// Closes the oldest visitor of the source with the most visitors; of equal sources, that of the oldest visitor.
-    /// Returns false if there is no visitor.
+    /// Closes the oldest client of the source with the most clients. If several sources have equally many,
+    /// the oldest client of these is closed. Returns false if there is no client.
     fn close_one(&mut self) -> bool {
         let mut of_source: BTreeMap<Option<IpAddr>, (usize, Reverse<u64>)> = BTreeMap::new();
         for (token, visitor) in &self.visitors {
@@ -163,7 +164,7 @@ impl Responder {
         most.is_some_and(|(_, Reverse(oldest))| self.visitors.remove(&oldest).is_some())
     }
 
-    /// Serves a new visitor at once. It is kept if it has to wait.
+    /// Serves a new client. If it has to wait, it is stored.
     fn welcome(
         &mut self,
         now: Instant,
@@ -185,7 +186,8 @@ impl Responder {
 }
 
 impl Visitor {
-    /// Reads the request and writes the answer as far as possible. Returns false if the visitor can be closed.
+    /// Reads the request and writes the response as far as possible. Returns false if the client can be
+    /// closed.
     fn serve(&mut self, page: impl FnOnce() -> String) -> bool {
         let mut piece = [0; 1024];
         while self.answer.is_none() {
@@ -214,7 +216,7 @@ impl Visitor {
     }
 }
 
-/// The answer to a request.
+/// Returns the response to a request.
 fn answer(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');

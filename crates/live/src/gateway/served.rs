@@ -1,4 +1,4 @@
-//! A connection that is served: the client's connection, and the socket to the origin.
+//! A served connection: the client's connection, and the socket to the origin.
 
 use std::net::SocketAddr;
 
@@ -16,12 +16,13 @@ use super::progress::Progress;
 use super::record::{End, PathRecord, Record};
 use super::shares::Holding;
 
-/// The most pairs of addresses whose bytes are counted separately. Bytes of further pairs are added to the last one.
+/// The largest number of address pairs whose bytes are counted separately. Bytes of further pairs are added
+/// to the last one.
 const MOST_PATHS: usize = 32;
 
 /// A served connection.
 pub(super) struct Served {
-    /// The client's connection; `None` once the endpoint has freed it.
+    /// The connection of the client. `None` after the endpoint has freed it.
     pub(super) handle: Option<ConnectionHandle>,
     /// The socket to the origin.
     pub(super) origin: Option<Socket>,
@@ -36,7 +37,7 @@ pub(super) struct Served {
     phase: Phase,
     /// Payload bytes from the client, by pair of addresses.
     pub(super) received: Vec<(FourTuple, u64)>,
-    /// The records of all subflows, taken when the endpoint frees the connection.
+    /// The records of all subflows. They are stored when the endpoint frees the connection.
     paths: Vec<PathRecord>,
 }
 
@@ -65,16 +66,16 @@ impl Served {
         }
     }
 
-    /// Returns the bytes that are held: those of the client, and those of the origin. The argument has the bytes in the
-    /// endpoint's own buffers.
+    /// Returns the bytes held in the gateway: from the client, and from the origin. The argument contains the
+    /// bytes in the endpoint's buffers.
     pub(super) fn held(&self, [of_client, of_origin]: [u64; 2]) -> [u64; 2] {
         let [up, down] = self.relay.held();
         let read = self.origin.as_ref().map_or(0, Socket::held);
         [of_client + up, of_origin + down + read]
     }
 
-    /// Measures the progress. Returns the memory that the connection holds, and how it uses its slot. `of_connection`
-    /// has the bytes from the client and from the origin in the endpoint's own buffers.
+    /// Measures the progress. Returns the memory held for the connection, and how it uses its slot.
+    /// `of_connection` contains the bytes in the endpoint's buffers, from the client and from the origin.
     pub(super) fn measure(
         &mut self,
         now: Instant,
@@ -108,7 +109,7 @@ impl Served {
         self.phase
     }
 
-    /// Returns whether the origin has not been tried yet and the connection is still open.
+    /// Returns whether the connection is open and no connection attempt to the origin was made.
     pub(super) fn waits_for_client(&self) -> bool {
         self.phase == Phase::Relaying && !self.calling.has_begun()
     }
@@ -118,7 +119,7 @@ impl Served {
         now.since(self.progress.moved_at()) >= idle
     }
 
-    /// Returns whether the client takes too long to receive the rest of an answer whose origin is gone.
+    /// Returns whether the origin is gone and the client takes too long to receive the rest of the response.
     pub(super) fn lingers_too_long(&self, now: Instant) -> bool {
         self.phase.lingers_too_long(now, &self.progress)
     }
@@ -129,14 +130,14 @@ impl Served {
         self.phase
     }
 
-    /// Records that the origin is gone, with its error if there is one. Returns the new phase.
+    /// Records that the origin is gone, with its error if there was one. Returns the new phase.
     pub(super) fn lose_origin(&mut self, now: Instant, error: Option<Errno>) -> Phase {
         let (answered, left) = (self.relay.has_answered(), self.progress.left());
         self.phase = self.phase.lose_origin(now, answered, left, error);
         self.phase
     }
 
-    /// Records a failure, unless the connection has failed before.
+    /// Records a failure. The first failure is kept.
     pub(super) fn fail(&mut self, end: End, error: Option<Errno>) {
         self.phase = self.phase.fail(end, error);
     }
@@ -156,14 +157,14 @@ impl Served {
         }
     }
 
-    /// Keeps the records of all subflows, before the endpoint frees the connection.
+    /// Stores the records of all subflows before the endpoint frees the connection.
     pub(super) fn keep_records(&mut self, connection: &Connection) {
         let known = connection.view().summaries();
         self.paths = known.map(|it| PathRecord::new(&it, &self.received)).collect();
         self.handle = None;
     }
 
-    /// Returns the record of the connection, once it has ended.
+    /// Returns the record of the ended connection.
     pub(super) fn record(&self, now: Instant) -> Record {
         let [up, down] = self.relay.moved();
         let (end, error) = self.phase.outcome();

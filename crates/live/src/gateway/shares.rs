@@ -1,13 +1,16 @@
-//! Shares of memory: limits reading from the origin while memory is short, and selects connections to reset.
+//! Divides memory fairly while it is short: limits reading from the origins, and selects connections to
+//! reset.
 //!
-//! Memory becomes short when more than three quarters of the limit are held, and stays short until at most half is
-//! held. While it is short, 7/16 of the limit are divided, so that the sum falls below half. Every source gets the same
-//! share, and bytes that it does not need go to the others. An IPv6 site gets at most [`SITE_SHARES`] shares. A
-//! source's share is divided among its connections in the same way. While memory is short, a connection's origin is
-//! read only up to the connection's share.
+//! Memory becomes short when more than three quarters of the limit are held. It stays short until at most
+//! half of the limit is held. In this state, 7/16 of the limit are divided among the sources, so that the sum
+//! falls below half.
 //!
-//! Connections above their share are reset if their bytes leave too slowly. The slowest are reset first, until at most
-//! half of the limit is held.
+//! All sources get the same share. Bytes that a source does not need are divided among the others. An IPv6
+//! site gets at most [`SITE_SHARES`] shares. The share of a source is divided among its connections in the
+//! same way. A connection may read from its origin only up to its share.
+//!
+//! A connection above its share is reset if its bytes leave too slowly. The slowest connections are reset
+//! first, until at most half of the limit is held.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,69 +22,70 @@ use crate::relay::PIECE;
 
 use super::source::{SITE_SHARES, site, source};
 
-/// The bytes that a connection without held bytes may always read, however small its share is.
+/// A connection without held bytes may always read this number of bytes, even if its share is smaller.
 const LEAST: u64 = 4096;
-/// The time that a connection above its share has to reduce its held bytes, and the longest drain time after that.
+/// The time that a connection above its share has to reduce its held bytes, and the longest drain time after
+/// that time.
 const PATIENCE: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(10);
-/// The longest drain time of a connection above its share while more than the limit is held.
+/// The longest drain time of a connection above its share if more than the limit is held.
 const SLOW_BEYOND_LIMIT: Duration = Duration::from_secs(1);
 
-/// The memory that one connection holds.
+/// The memory held for one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holding {
-    /// The connection's number.
+    /// The number of the connection.
     pub(super) number: u64,
-    /// The client's address.
+    /// The address of the client.
     pub(super) from: IpAddr,
-    /// Bytes held.
+    /// The number of bytes held.
     pub(super) bytes: u64,
-    /// How long these bytes take to leave at the current rate.
+    /// The time that these bytes need to leave at the current rate.
     pub(super) drain_time: Duration,
-    /// When a byte last left.
+    /// The time at which a byte last left the gateway.
     pub(super) moved_at: Instant,
 }
 
-/// The division of memory while it is short.
+/// The division of the memory while it is short.
 #[derive(Debug)]
 struct Division {
-    /// The share of a source, and of a connection that is not counted yet, bytes.
+    /// The share of a source, in bytes. It also applies to connections that are newer than the last count.
     share: u64,
-    /// The bytes that each connection may hold, by its number.
+    /// The number of bytes that each connection may hold.
     allowed: BTreeMap<u64, u64>,
-    /// Sources that hold more than their share and a piece.
+    /// Sources that exceed their share by more than one read ([`PIECE`]).
     above: BTreeSet<IpAddr>,
 }
 
 /// The result of a count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// Connections to reset, the slowest first.
+    /// The connections to reset, the slowest first.
     pub(super) reset: Vec<u64>,
-    /// Whether memory has just become short, or is no longer short.
+    /// Whether this count has started or ended a shortage.
     pub(super) turned: bool,
 }
 
-/// Divides memory among sources and connections.
+/// The memory held for all connections, and its division.
 #[derive(Debug)]
 pub(super) struct Shares {
     limit: u64,
-    /// Bytes held at the last count, and bytes read from origins since.
+    /// Bytes held at the last count, and bytes read from origins since then.
     held: u64,
     read: u64,
-    /// The division; `None` while memory is not short.
+    /// The division of the memory. `None` while memory is not short.
     division: Option<Division>,
-    /// Connections above their share, and the time since when they are.
+    /// The connections above their share, and the time since when each is.
     paused: BTreeMap<u64, Instant>,
 }
 
 impl Shares {
-    /// Creates the shares of a limit in bytes.
+    /// Creates the state for a limit in bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self { limit, held: 0, read: 0, division: None, paused: BTreeMap::new() }
     }
 
-    /// Sets the limit for the next count.
+    /// Sets the limit, which applies from the next count on.
     pub(super) fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
@@ -101,18 +105,19 @@ impl Shares {
         self.division.is_some()
     }
 
-    /// Returns the number of connections whose origin is not read.
+    /// Returns the number of connections that may not read from their origin.
     pub(super) fn paused(&self) -> usize {
         self.paused.len()
     }
 
-    /// Records bytes read from an origin. Returns whether so much was read that memory must be counted again.
+    /// Records bytes read from an origin. Returns whether memory must be counted again because of them.
     pub(super) fn note_read(&mut self, bytes: u64) -> bool {
         self.read += bytes;
         self.read > self.limit / 16
     }
 
-    /// Returns how many bytes may be read from the origin for a connection that already holds `held` bytes.
+    /// Returns the number of bytes that a connection may read from its origin if `held` bytes are held for
+    /// it.
     pub(super) fn room(&self, number: u64, held: u64) -> u64 {
         let Some(division) = &self.division else { return u64::MAX };
         let allowed = division.allowed.get(&number).copied().unwrap_or(division.share);
@@ -120,12 +125,12 @@ impl Shares {
         allowed.saturating_sub(held).max(least)
     }
 
-    /// Returns whether an address belongs to a source above its share, so that a new connection is refused.
+    /// Returns whether the source of an address exceeds its share, so that its new connections are refused.
     pub(super) fn refuses(&self, from: IpAddr) -> bool {
         self.division.as_ref().is_some_and(|it| it.above.contains(&source(from)))
     }
 
-    /// Counts the memory that connections hold, and divides it if it is short.
+    /// Counts the held memory, and divides it if it is short.
     pub(super) fn count(&mut self, now: Instant, holdings: &[Holding]) -> Counted {
         let was_short = self.is_short();
         self.read = 0;
@@ -155,7 +160,7 @@ impl Shares {
         Counted { reset, turned: short != was_short }
     }
 
-    /// Returns whether a connection above its share must be reset while `held` bytes are held in all.
+    /// Returns whether a connection above its share must be reset while `held` bytes are held in total.
     fn is_to_go(&self, now: Instant, holding: &Holding, held: u64) -> bool {
         let since = self.paused.get(&holding.number).copied().unwrap_or(now);
         let slow = now.since(since) >= PATIENCE && holding.drain_time > SLOW;
@@ -163,11 +168,11 @@ impl Shares {
     }
 }
 
-/// The connections of each source: bytes held and number.
+/// The connections of each source, with their held bytes and numbers.
 type Sources = BTreeMap<IpAddr, Vec<(u64, u64)>>;
 
 impl Division {
-    /// Divides `room` bytes.
+    /// Divides `room` bytes among the sources and their connections.
     fn new(holdings: &[Holding], room: u64) -> Self {
         let mut sites: BTreeMap<IpAddr, Sources> = BTreeMap::new();
         for it in holdings {
@@ -184,7 +189,7 @@ impl Division {
         for ((shares, needs), sources) in needs.iter().zip(sites.values()) {
             let of_source = level(needs, shares * share).min(share);
             for (source, connections) in sources {
-                // A connection may exceed its share by the rest of a piece.
+                // A connection may exceed its share by up to one read.
                 if sum(connections) > of_source + PIECE as u64 {
                     above.insert(*source);
                 }
@@ -201,13 +206,13 @@ fn sum(connections: &[(u64, u64)]) -> u64 {
     connections.iter().map(|(bytes, _)| bytes).sum()
 }
 
-/// Returns the number of shares that a site gets.
+/// Returns the largest number of shares of a site.
 fn shares_of(site: IpAddr) -> u64 {
     if site.is_ipv6() { SITE_SHARES.into() } else { 1 }
 }
 
-/// Returns the largest share with which all sites and their sources get at most `room` together. `needs` has, for
-/// each site, its number of shares and the bytes that each of its sources holds.
+/// Returns the largest share for which all sites together get at most `room` bytes. For each site, `needs`
+/// contains its number of shares and the bytes held by each of its sources.
 fn share(needs: &[(u64, Vec<u64>)], room: u64) -> u64 {
     let taken = |share: u64| -> u64 {
         let of_site = |(shares, sources): &(u64, Vec<u64>)| {
@@ -227,8 +232,8 @@ fn share(needs: &[(u64, Vec<u64>)], room: u64) -> u64 {
     fits
 }
 
-/// Returns the largest amount per entry with which all entries together hold at most `room`. An entry that holds less
-/// keeps its bytes, and the others divide the rest equally.
+/// Returns the largest limit per entry for which all entries together hold at most `room` bytes. An entry
+/// that holds less than the limit keeps its bytes, and the others divide the rest equally.
 fn level(held: &[u64], room: u64) -> u64 {
     let mut held = held.to_vec();
     held.sort_unstable();
@@ -257,7 +262,7 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    /// Returns a connection that stands still.
+    /// Returns a connection from which no byte leaves.
     fn stalled(number: u64, from: &str, bytes: u64) -> Holding {
         let (drain_time, moved_at) = (Duration::MAX, Instant::ZERO);
         Holding { number, from: ip(from), bytes, drain_time, moved_at }
@@ -272,17 +277,17 @@ mod tests {
     fn small_holders_keep_their_bytes_and_the_others_share_equally() {
         // (15 - 1 - 2) / 2 = 6.
         assert_eq!(level(&[9, 1, 9, 2], 15), 6);
-        // All fit: the largest may also have the other 9.
+        // The sum is below the limit, so the largest entry may also have the remaining 9.
         assert_eq!(level(&[9, 1, 9, 2], 30), 18);
         assert_eq!(level(&[], 30), 30);
     }
 
     #[test]
     fn a_source_has_one_share_and_a_site_four() {
-        // (210 - 10) / 4 = 50: the fifth source needs only 10.
+        // (210 - 10) / 4 = 50, because the third source needs only 10.
         let needs: Vec<_> = [100, 100, 10, 100, 100].map(|it| (1, vec![it])).into();
         assert_eq!(share(&needs, 210), 50);
-        // One source with one share, and a site with four: 250 / 5 = 50.
+        // A source with one share and a site with four: 250 / 5 = 50.
         assert_eq!(share(&[(1, vec![100]), (4, vec![100; 8])], 250), 50);
         // A site with only two sources gets two shares: 240 / 3 = 80.
         assert_eq!(share(&[(1, vec![100]), (4, vec![100; 2])], 240), 80);
@@ -304,8 +309,8 @@ mod tests {
 
     #[test]
     fn only_connections_above_their_share_are_paused() {
-        // All numbers are in half MiB. 7/16 of 1,600 is 700. One of the three sources needs 40, so the others get (700
-        // - 40) / 2 = 330 each. The first source has two connections, which get 165 each.
+        // All numbers are in half MiB. 7/16 of 1,600 is 700. One of the three sources needs only 40, so the
+        // others get (700 - 40) / 2 = 330 each. The first source has two connections, which get 165 each.
         const HALF: u64 = 1 << 19;
         let mut shares = Shares::new(1600 * HALF);
         let counted = shares.count(
@@ -324,7 +329,7 @@ mod tests {
             assert_eq!(shares.room(number, allowed - 30), 30, "connection {number}");
             assert_eq!(shares.room(number, allowed + 30), 0, "connection {number}");
         }
-        // A connection that is newer than the count has the share of a source.
+        // A connection that is newer than the last count has the share of a source.
         assert_eq!(shares.room(5, 1), 330 * HALF - 1);
         assert!(shares.refuses(ip("192.0.2.1")) && shares.refuses(ip("192.0.2.2")));
         assert!(!shares.refuses(ip("192.0.2.3")) && !shares.refuses(ip("192.0.2.4")));
@@ -332,13 +337,13 @@ mod tests {
 
     #[test]
     fn memory_is_no_longer_short_once_all_are_within_their_shares() {
-        // 7/16 of 800 MiB is 350 MiB: 50 MiB for each of seven sources.
+        // 7/16 of 800 MiB is 350 MiB, which is 50 MiB for each of the seven sources.
         const MIB: u64 = 1 << 20;
         let mut shares = Shares::new(800 * MIB);
         let all = |bytes: u64| (1..=7).map(move |it| fast(it, &format!("192.0.2.{it}"), bytes));
         let holdings: Vec<_> = all(100 * MIB).collect();
         assert!(shares.count(at(0), &holdings).turned);
-        // They fill their shares again at once. Each exceeds its share by a piece of 64 KiB.
+        // All connections fill their shares again at once. Each exceeds its share by one read of 64 KiB.
         assert_eq!(shares.room(1, 30 * MIB), 20 * MIB);
         let holdings: Vec<_> = all(50 * MIB + 65_536).collect();
         shares.count(at(1), &holdings);
@@ -353,7 +358,7 @@ mod tests {
             shares.count(at(0), &[fast(1, "192.0.2.1", bytes), other]);
             shares.refuses(ip("192.0.2.1"))
         };
-        // 7/16 of 160 MiB is 70 MiB: 35 MiB for each of the two sources.
+        // 7/16 of 160 MiB is 70 MiB, which is 35 MiB for each of the two sources.
         assert!(!refused((35 << 20) + 65_536));
         assert!(refused((35 << 20) + 65_537));
     }
@@ -365,7 +370,7 @@ mod tests {
         let mut holdings: Vec<_> = (1..=8).map(of_site).collect();
         holdings.push(fast(9, "192.0.2.1", 200));
         shares.count(at(0), &holdings);
-        // 350 / (4 + 1) = 70 per share. The site's 280 is divided among eight sources: 35 each.
+        // 350 / (4 + 1) = 70 bytes per share. The site's 280 are divided among eight sources, 35 for each.
         assert_eq!((shares.room(1, 1), shares.room(9, 1)), (34, 69));
     }
 
@@ -392,13 +397,13 @@ mod tests {
             Holding { moved_at: at(1), ..stalled(4, "192.0.2.1", 120) },
             stalled(5, "192.0.2.1", 120),
             slow(6, 30),
-            // A connection below its share may stand still.
+            // A connection below its share is kept even if no byte leaves.
             stalled(7, "192.0.2.2", 60),
         ];
-        // 780 bytes are held, and 400 may stay. At least 380 must go, which takes four connections of 120.
+        // 780 bytes are held, and at most 400 may stay. Four connections of 120 bytes must be reset.
         assert_eq!(shares.count(at(10), &holdings).reset, NONE, "they have a second");
         assert_eq!(shares.count(at(11), &holdings).reset, [5, 4, 6, 3]);
-        // 420 bytes are held. Two connections drain in time, and the stalled one is below its share.
+        // 420 bytes are held. Two connections drain fast enough, and the third one is below its share.
         let counted =
             shares.count(at(12), &[slow(1, 10), slow(8, 10), stalled(7, "192.0.2.2", 180)]);
         assert_eq!(counted.reset, NONE);
@@ -412,7 +417,7 @@ mod tests {
             ..stalled(number, "192.0.2.1", 210)
         };
         let holdings = [seconds(1, 1), seconds(2, 2), seconds(3, 3), seconds(4, 4)];
-        // 840 bytes are held. One reset brings the sum below the limit.
+        // 840 bytes are held. One reset reduces the sum below the limit.
         assert_eq!(shares.count(at(0), &holdings).reset, [4]);
         // The bytes of all connections leave within a second.
         let mut shares = Shares::new(800);

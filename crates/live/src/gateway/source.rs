@@ -1,7 +1,8 @@
-//! The address ranges that limits apply to: a *source* and a *site*.
+//! The address ranges to which limits apply: a *source* and a *site*.
 //!
-//! A source is an IPv4 address or an IPv6 /64, the smallest range that a subscriber gets (RFC 6177). A site is an IPv4
-//! address or an IPv6 /48. A /48 contains 65,536 sources, which together count as [`SITE_SHARES`] sources.
+//! A source is an IPv4 address or an IPv6 /64, which is the smallest range that a subscriber gets (RFC 6177).
+//! A site is an IPv4 address or an IPv6 /48. A /48 contains 65,536 sources. Together they count as
+//! [`SITE_SHARES`] sources.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 const SOURCE_BITS: u32 = 64;
 /// The prefix length of a site in IPv6.
 const SITE_BITS: u32 = 48;
-/// The number of sources that an IPv6 site counts as.
+/// An IPv6 site counts as this number of sources.
 pub(super) const SITE_SHARES: u32 = 4;
 
 /// Returns the source of an address.
@@ -22,8 +23,8 @@ pub(super) fn site(ip: IpAddr) -> IpAddr {
     prefix(ip, SITE_BITS)
 }
 
-/// Clears all bits of an IPv6 address after the prefix. Returns an IPv4 address unchanged, and an IPv4-mapped address
-/// as IPv4.
+/// Clears all bits of an IPv6 address after the prefix. An IPv4 address is returned unchanged, and an
+/// IPv4-mapped address is returned as IPv4.
 fn prefix(ip: IpAddr, bits: u32) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     match v6.to_ipv4_mapped() {

@@ -1,9 +1,10 @@
-//! A thread that writes packets to the device, in order. A write carries its packet through the host's whole network
-//! stack to the client's socket before it returns. A separate thread therefore lets the gateway continue meanwhile.
+//! A thread that writes packets to the device, in order. Each write passes its packet through the host's
+//! whole network stack to the client's socket before it returns. With a separate thread, the gateway can
+//! continue in the meantime.
 //!
-//! The gateway's thread puts packets into a batch. It passes the batch on when it is full or the turn ends. There are
-//! at most [`BATCHES`] batches. If the writing thread has all of them, the gateway waits for one, as it would wait for
-//! its own write. `writers.rs` runs several such threads.
+//! The gateway's thread collects packets in a batch. The batch is passed to the writing thread when it is
+//! full, or by [`Writer::flush`]. There are at most [`BATCHES`] batches. If the writing thread has all of
+//! them, the gateway waits for an empty one. `writers.rs` runs several such threads.
 
 use std::io::{self, IoSlice};
 use std::mem::replace;
@@ -18,39 +19,39 @@ use bytes::Bytes;
 use crate::entrance::Device;
 use crate::tun::MOST;
 
-/// The most bytes of packets in a batch. A longer packet has a batch to itself.
+/// The largest size of a batch in bytes. A longer packet has a batch of its own.
 const BATCH: usize = 384 << 10;
-/// The most batches per thread. The packets of one turn often belong to one or two subflows. With fewer batches, a
-/// thread has nothing to write while the gateway waits for another thread.
+/// The largest number of batches per thread. Packets written at the same time often belong to one or two
+/// subflows. With fewer batches, a thread would have nothing to write while the gateway waits for another
+/// thread.
 pub(super) const BATCHES: usize = 12;
 
-/// The length below which a piece of payload is copied, bytes.
+/// A piece of payload below this length is copied, bytes.
 const ALONE: usize = 256;
-/// The most parts of a write (`IOV_MAX`); the kernel refuses more.
+/// The largest number of parts of a write (`IOV_MAX`). The kernel refuses more.
 const PARTS: usize = 1024;
 
-// Each long piece has at most one copied part before it and one after it.
+// Each piece that is not copied has at most one copied part before it and one after it.
 const _: () = assert!(2 * (MOST / ALONE) < PARTS);
 
 /// A part of a packet.
 #[derive(Debug)]
 enum Part {
-    /// Bytes of [`Batch::copied`] up to this index. They begin where those of the `Copied` part
-    /// before this one end.
+    /// A range of [`Batch::copied`]: from the end of the previous copied part to this index.
     Copied(usize),
-    /// A piece of payload that is shared with the endpoint's send queue.
+    /// A piece of payload, shared with the send queue of the endpoint.
     Shared(Bytes),
 }
 
 /// A sequence of packets.
 #[derive(Debug, Default)]
 struct Batch {
-    /// The headers and the short pieces of all packets.
+    /// The headers and the copied pieces of all packets.
     copied: Vec<u8>,
     parts: Vec<Part>,
     /// The index after the last part of each packet.
     ends: Vec<usize>,
-    /// The length of all packets, bytes.
+    /// The total length of the packets, bytes.
     size: usize,
 }
 
@@ -78,7 +79,7 @@ impl Batch {
         self.ends.is_empty() || self.size + length <= BATCH
     }
 
-    /// Writes the packets in order, and counts those that were not taken. Clears the batch.
+    /// Writes the packets in order, and counts those that the device did not accept. Clears the batch.
     fn write(&mut self, device: &mut impl Device, refused: &AtomicU64) -> io::Result<()> {
         let mut before = 0;
         let parts = self.parts.iter().map(|part| match part {
@@ -100,23 +101,23 @@ impl Batch {
 
 /// The gateway's side of a writing thread.
 pub(super) struct Writer {
-    /// The batch that is filled now.
+    /// The batch that is being filled.
     batch: Option<Batch>,
-    /// The number of batches that exist, including that one.
+    /// The number of batches that exist, including `batch`.
     made: usize,
     /// The largest number of batches.
     most: usize,
-    /// The queue of batches to write; `None` once the thread is to end.
+    /// The queue of batches to write. `None` if the thread must end.
     full: Option<Sender<Batch>>,
-    /// The queue of batches that were written.
+    /// The queue of empty batches.
     empty: Receiver<Batch>,
-    /// The thread, which ends with the first write that fails.
+    /// The thread. It ends with the first write that fails.
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Writer {
-    /// Starts a thread that writes to a device. It uses at most `most` batches, and adds the packets that were not
-    /// taken to `refused`.
+    /// Starts a thread that writes to a device. It has at most `most` batches. Packets that the device did
+    /// not accept are added to `refused`.
     ///
     /// # Errors
     /// Returns an error if the system cannot start a thread.
@@ -131,7 +132,7 @@ impl Writer {
         let thread = Builder::new().name("device".into()).spawn(move || {
             for mut batch in to_write {
                 batch.write(&mut device, &refused)?;
-                // When the writer is dropped, no batch is received any more.
+                // Sending fails only if the writer was dropped.
                 let _ = written.send(batch);
             }
             Ok(())
@@ -140,8 +141,8 @@ impl Writer {
         Ok(Self { batch: None, made: 0, most, full, empty, thread })
     }
 
-    /// Adds a packet. It is written after all earlier ones, once the batch is full or [`Self::flush`] is called. The
-    /// parts of its head are copied. Waits if the thread has all batches.
+    /// Adds a packet, after all earlier ones. It is written when the batch is full or [`Self::flush`] is
+    /// called. The parts of its head are copied. Waits if the thread has all batches.
     ///
     /// # Errors
     /// Returns an error if an earlier write failed because the device is gone.
@@ -178,7 +179,7 @@ impl Writer {
         if sent { Ok(()) } else { self.end() }
     }
 
-    /// Returns an empty batch. Waits for one if all are in use.
+    /// Returns an empty batch. Waits if all batches are in use.
     fn next_batch(&mut self) -> io::Result<Batch> {
         if let Ok(batch) = self.empty.try_recv() {
             return Ok(batch);
@@ -202,7 +203,7 @@ impl Writer {
         }
     }
 
-    /// Closes the queue, waits until the thread has written all batches, and returns the thread's result.
+    /// Closes the queue and waits until the thread has written all batches. Returns the thread's result.
     fn end(&mut self) -> io::Result<()> {
         self.full = None;
         match self.thread.take().map(JoinHandle::join) {
@@ -214,10 +215,10 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Writes everything that was pushed.
+    /// Writes all remaining packets.
     fn drop(&mut self) {
         if self.thread.is_some() {
-            // If the device is gone, the error cannot be returned from here.
+            // The error that the device is gone cannot be returned from here.
             let _ = self.flush().and_then(|()| self.end());
         }
     }
@@ -237,7 +238,7 @@ pub(super) mod tests {
     /// The packets that were written to a device.
     pub(crate) type Given = Arc<Mutex<Vec<Vec<u8>>>>;
 
-    /// A device that takes every packet.
+    /// A device that accepts every packet.
     struct Open(Given);
 
     impl Device for Open {
@@ -247,7 +248,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A device that waits before every packet for its result: taken, refused, or an error.
+    /// A device that waits for the result of each packet: accepted, refused, or an error.
     pub(crate) struct Gated(Given, Receiver<io::Result<bool>>);
 
     impl Device for Gated {
@@ -274,7 +275,8 @@ pub(super) mod tests {
         (Gated(Arc::clone(&given), decided), given, gate)
     }
 
-    /// Returns a writer, the list of its device's packets, the sender of results, and the count of refused packets.
+    /// Returns a writer, the list of written packets, the sender of results, and the number of refused
+    /// packets.
     fn gated() -> (Writer, Given, Sender<io::Result<bool>>, Arc<AtomicU64>) {
         let (device, given, gate) = gated_device();
         let refused = Arc::default();
@@ -299,8 +301,8 @@ pub(super) mod tests {
     fn a_dropped_writer_has_written_everything_in_order() {
         let given = Given::default();
         let mut writer = Writer::start(Open(Arc::clone(&given)), BATCHES, Arc::default()).unwrap();
-        // The packets fill several batches, some turns end with a flush, some flushes are empty, and the last turn has
-        // no flush.
+        // The packets fill several batches. Some of them are followed by a flush, some flushes are empty, and
+        // no flush follows the last packet.
         let packets: Vec<_> =
             (0..2000_usize).map(|at| vec![at as u8; 40 + at * 7 % 1461]).collect();
         for (at, packet) in packets.iter().enumerate() {
@@ -318,7 +320,7 @@ pub(super) mod tests {
     fn a_packet_with_more_pieces_than_iov_max_is_written() {
         let (written, read) = entrance::tests::device();
         let short: Vec<Bytes> = (0..1100_u32).map(|at| vec![at as u8; 50].into()).collect();
-        // The largest number of parts: a copied piece between any two shared ones.
+        // The largest number of parts: one copied piece between any two shared ones.
         let by_turns = (0..MOST / (ALONE + 1)).flat_map(|at| {
             let piece = |length| Bytes::from(vec![at as u8; length]);
             [piece(1), piece(ALONE)]

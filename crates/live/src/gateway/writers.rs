@@ -1,6 +1,6 @@
-//! Several threads that write to the device, each with the packets of some of the subflows. A write includes the work
-//! of the host's network stack as far as a client's socket. Several threads spread this work over processors. The
-//! packets of a subflow stay in order.
+//! Several threads that write to the device. Each thread writes the packets of some of the subflows, so that
+//! packets of a subflow stay in order. A write includes the work of the host's network stack up to the
+//! client's socket. The threads distribute this work over several processors.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,23 +16,23 @@ use crate::entrance::{Device, Obstacle};
 use crate::threads;
 use crate::tun::Tun;
 
-/// The length of the device's queue for which each thread gets [`BATCHES`] batches. With a shorter queue, a thread gets
-/// fewer, but at least [`FEWEST`]. Clients' acknowledgements of all waiting packets come back through this queue, and
-/// are lost if it is full.
+/// The length of the device's queue at which each thread gets [`BATCHES`] batches. With a shorter queue, a
+/// thread gets fewer batches, but at least [`FEWEST`]. The clients' acknowledgements of all these packets
+/// return through this queue, and are lost if it is full.
 const QUEUE: usize = 2000;
 const FEWEST: usize = 3;
 
 /// The writing threads.
 pub(super) struct Writers {
     each: Vec<Writer>,
-    /// Why every packet takes a separate system call, if it does; one entry for each thread.
+    /// The error because of which every packet needs a system call, for each thread.
     obstacles: Vec<Obstacle>,
-    /// The number of packets that were not taken.
+    /// The number of packets that the device did not accept.
     refused: Arc<AtomicU64>,
 }
 
 impl Writers {
-    /// Starts a thread for each processor, at most four.
+    /// Starts one thread per processor, at most four.
     ///
     /// # Errors
     /// Returns an error if the system has no thread or descriptor left.
@@ -48,7 +48,7 @@ impl Writers {
         Ok(Self { obstacles, ..Self::over(entrances, batches)? })
     }
 
-    /// Starts a thread for each device, each with so many batches.
+    /// Starts a thread for each device. Each has at most `batches` batches.
     fn over(devices: Vec<impl Device>, batches: usize) -> io::Result<Self> {
         let refused = Arc::default();
         let start = |device| Writer::start(device, batches, Arc::clone(&refused));
@@ -86,18 +86,19 @@ impl Writers {
         self.each.iter_mut().try_for_each(Writer::flush)
     }
 
-    /// Returns the number of packets that were not taken.
+    /// Returns the number of packets that the device did not accept.
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns why every packet takes a separate system call now; `None` while one call writes many packets.
+    /// Returns the error because of which every packet needs a system call. `None` while one call writes many
+    /// packets.
     pub(super) fn obstacle(&self) -> Option<Errno> {
         self.obstacles.iter().find_map(Obstacle::get)
     }
 }
 
-/// Returns the index of the thread that writes a subflow's packets. It is always the same for a subflow.
+/// Returns the index of the thread that writes the packets of a subflow. It never changes for a subflow.
 fn place_of(tuple: &FourTuple, threads: usize) -> usize {
     let remote = tuple.remote;
     let address = match remote.ip() {
@@ -107,7 +108,8 @@ fn place_of(tuple: &FourTuple, threads: usize) -> usize {
             (bits ^ bits >> 32 ^ bits >> 64 ^ bits >> 96) as u32
         }
     };
-    // Fibonacci hashing (Knuth, TAOCP 6.4). It spreads ports even if a client uses only even or only odd ones.
+    // Fibonacci hashing (Knuth, TAOCP 6.4). It distributes ports evenly even if a client uses only even or
+    // only odd ports.
     let mixed =
         address.rotate_left(16).wrapping_add(remote.port().into()).wrapping_mul(0x9E37_79B1);
     ((u64::from(mixed) * threads as u64) >> 32) as usize

@@ -1,4 +1,4 @@
-//! Tests of a socket against its peer.
+//! Tests of a socket with its peer.
 
 use rustix::io::{read, write};
 use rustix::net::socketpair;
@@ -22,7 +22,7 @@ fn submitting() -> (Socket, Readers, OwnedFd) {
     (socket, readers, peer)
 }
 
-/// Waits for completed reads, at least one, and returns them.
+/// Waits for at least one completed read, and returns the completed reads.
 fn completed(readers: &Readers) -> Vec<Completion> {
     let mut poller = Poller::new().unwrap();
     poller.add(readers, 1).unwrap();
@@ -109,7 +109,7 @@ fn a_failure_is_reported_after_the_data() {
     assert_eq!(socket.poll_event(), Some(Event::Closed));
 }
 
-/// Returns a socket that is connected to a server over loopback, and the server's end of the connection.
+/// Returns a socket that is connected to a server over loopback, the server's end, and a poller.
 fn over_tcp() -> (Socket, std::net::TcpStream, Poller) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -122,7 +122,7 @@ fn over_tcp() -> (Socket, std::net::TcpStream, Poller) {
     (socket, peer, poller)
 }
 
-/// Passes the kernel's reports to a socket until the socket has an event.
+/// Passes reports of the kernel to a socket until the socket has an event.
 fn hear(socket: &mut Socket, poller: &mut Poller) -> Option<Event> {
     let clock = Clock::start();
     for _ in 0..100 {
@@ -160,7 +160,7 @@ fn a_reset_before_the_end_was_read_is_reported_after_the_end() {
     let (mut socket, mut peer, mut poller) = over_tcp();
     peer.write_all(b"answer").unwrap();
     drop(peer);
-    // The socket is not read while the reset arrives, because the client's buffer has no space.
+    // The socket is not read when the reset arrives, as if its client had no room.
     socket.set_room(0);
     socket.write(NOW, Bytes::from_static(b"too late")).unwrap();
     let clock = Clock::start();

@@ -1,5 +1,5 @@
-//! Background flows over real packets: hosts and sources of datagrams inside the emulator. Their packets share the plan's
-//! links with the client's and never leave the emulator.
+//! Background flows with real packets: hosts and sources of datagrams inside the emulator. Their packets
+//! share the links of the plan with the client's packets and never leave the emulator.
 
 use std::collections::VecDeque;
 
@@ -18,20 +18,20 @@ use crate::header::datagram;
 use crate::icmp::{self, Heard};
 use crate::network::Datagram;
 
-/// The two hosts of a TCP flow: a client that reads, and a server that sends.
+/// The two hosts of a TCP flow: a client that reads and a server that sends.
 type Pair = [Box<Host>; 2];
 
 fn hosts(pair: &Pair) -> [&Host; 2] {
     pair.each_ref().map(|host| &**host)
 }
 
-/// A packet for a group's route.
+/// A packet that enters the route of a group.
 pub(super) struct Departure {
-    /// The group of the plan.
+    /// The number of the group in the plan.
     pub(super) group: usize,
-    /// It goes to the flow's client.
+    /// Whether the packet is for the flow's client.
     pub(super) down: bool,
-    /// The datagram that it carries, if it carries one.
+    /// The datagram that the packet contains, if there is one.
     pub(super) datagram: Option<Datagram>,
 }
 
@@ -39,15 +39,15 @@ pub(super) struct Departure {
 pub(super) struct Crossing<'a> {
     plan: &'a Plan,
     flows: Flows<'a, Pair>,
-    /// Datagrams to send, with their flows.
+    /// Datagrams to send, with the numbers of their flows.
     datagrams: VecDeque<(u32, Sent)>,
 }
 
 impl<'a> Crossing<'a> {
-    /// The flows of a plan.
+    /// Creates the background flows of a plan.
     ///
     /// # Errors
-    /// Names that no profile, part of one or plug-in has.
+    /// Returns an error if a profile, a part of a profile or a plug-in has an unknown name.
     pub(super) fn new(
         plan: &'a Plan,
         registry: &Registry,
@@ -75,10 +75,10 @@ impl<'a> Crossing<'a> {
         Ok(())
     }
 
-    /// Does everything that was due by `now`.
+    /// Handles all events that were due by `now`.
     ///
     /// # Errors
-    /// See [`Self::new`].
+    /// Returns the same errors as [`Self::new`].
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Result<(), PlanError> {
         for flow in 0..self.flows.next_number() {
             self.handle_timers(flow, now);
@@ -100,8 +100,8 @@ impl<'a> Crossing<'a> {
         Ok(())
     }
 
-    /// Handles the timers of a flow's hosts. A connection may end without a packet, for example after its last
-    /// retransmission timeout.
+    /// Handles the timers of a flow's hosts. A connection can end by a timer alone, for example after its
+    /// last retransmission timeout.
     fn handle_timers(&mut self, flow: u32, now: Instant) {
         if self.flows.life(flow).start > now {
             return;
@@ -130,7 +130,8 @@ impl<'a> Crossing<'a> {
         self.flows.note(flow, now, hosts);
     }
 
-    /// Input: a packet or a router's message has crossed its links. The receiver may keep a slice of it.
+    /// Handles a packet or a router's message that has crossed its links. The receiver may keep a slice of
+    /// it.
     pub(super) fn handle_packet(&mut self, now: Instant, down: bool, bytes: &Bytes) {
         let flow = if let Ok(packet) = parse_packet(bytes) {
             let tuple = FourTuple::of_receiver(&packet);
@@ -149,27 +150,28 @@ impl<'a> Crossing<'a> {
         self.flows.note(flow, now, hosts);
     }
 
-    /// The client of a flow (`down`) or its server, by the addresses that it sends between.
+    /// Returns the client of a flow (`down`) or its server, for the addresses of the receiver.
     fn host(&mut self, tuple: FourTuple, down: bool) -> Option<(&mut Host, u32)> {
         let (_, flow) = locate(if down { tuple.local } else { tuple.remote });
         let [client, server] = self.flows.ends_mut(flow)?;
         Some((if down { client } else { server }, flow))
     }
 
-    /// Input: a datagram has come out at the end of its links.
+    /// Handles a datagram that has reached the end of its links.
     pub(super) fn arrive(&mut self, now: Instant, datagram: Datagram) {
         self.flows.arrive(datagram.flow, now, datagram.sent);
     }
 
-    /// Input: a link or its router has dropped a datagram.
+    /// Handles the loss of a datagram on a link or at a router.
     pub(super) fn lose(&mut self, datagram: Datagram) {
         self.flows.lose(datagram.flow);
     }
 
-    /// Output: the next packet of any flow, written to `packet`. `None` until the next input.
+    /// Writes the next packet of any flow to `packet`. Returns `None` if no flow has a packet until the next
+    /// input.
     ///
     /// # Errors
-    /// A segment that does not fit on the wire: a defect of our endpoint.
+    /// Returns an error if a segment cannot be encoded, which is a bug of our endpoint.
     pub(super) fn poll_transmit(
         &mut self,
         now: Instant,
@@ -178,7 +180,7 @@ impl<'a> Crossing<'a> {
         if let Some((flow, sent)) = self.datagrams.pop_front() {
             let family = self.plan.cross_traffic[sent.group].family;
             datagram(cross_addresses(family, flow), sent.size as usize, packet);
-            // Its delay is that of the links. The time that the emulator was late does not count.
+            // The delay is that of the links. The lateness of the emulator does not count.
             let datagram = Some(Datagram { flow, sent: now });
             return Ok(Some(Departure { group: sent.group, down: true, datagram }));
         }
@@ -198,7 +200,8 @@ impl<'a> Crossing<'a> {
         Ok(None)
     }
 
-    /// When to call [`Self::handle_timeout`], once [`Self::poll_transmit`] has returned `None`.
+    /// Returns the time at which [`Self::handle_timeout`] must be called, after [`Self::poll_transmit`] has
+    /// returned `None`.
     pub(super) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let mut next = self.flows.poll_timeout().map(|(at, _)| at);
         for flow in 0..self.flows.next_number() {
@@ -220,10 +223,10 @@ impl<'a> Crossing<'a> {
         self.flows.sample(t_s, hosts, rows);
     }
 
-    /// Adds one row for each flow when the run is over.
+    /// Adds one row for each flow at the end of the run.
     ///
     /// # Errors
-    /// A controller that is no plug-in's name.
+    /// Returns an error if a controller has an unknown name.
     pub(super) fn report(&self, now: Instant, rows: &mut Rows) -> Result<(), PlanError> {
         self.flows.report(now, hosts, rows)
     }
@@ -236,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// A plan with one background flow over a link in each direction.
+    /// Returns a plan with one background flow over a link in each direction.
     fn plan() -> Plan {
         let text = r#"{"scenario":"t","seed":1,"run":0,"application":{"kind":"bulk"},
             "transport":{"scheduler":"linux","congestion":"cubic","path_manager":"full-mesh",
@@ -247,7 +250,8 @@ mod tests {
         Plan::from_json(text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Handles what is due at `now`. Each packet arrives at once if `open`, and is lost otherwise.
+    /// Handles the events that are due at `now`. If `open`, each packet arrives at once. Otherwise it is
+    /// lost.
     fn turn(crossing: &mut Crossing<'_>, now: Instant, open: bool) -> bool {
         crossing.handle_timeout(now).expect("names that are known");
         let mut bytes = Vec::new();
@@ -265,11 +269,11 @@ mod tests {
     fn a_flow_whose_server_gives_up_without_a_packet_is_broken() {
         let (plan, begin) = (plan(), Instant::from_nanos(1_000_000_000));
         let mut crossing = Crossing::new(&plan, &Registry::TABLES, begin).expect("a plan");
-        // The handshake, and some data, before all packets are lost.
+        // The handshake is complete and some data has arrived before all packets are lost.
         for number in 0..20 {
             turn(&mut crossing, begin + Duration::from_millis(number), true);
         }
-        // A connection of Linux gives up after 924.6 s (tcp_retries2 = 15); later nothing is due.
+        // A connection of Linux gives up after 924.6 s (tcp_retries2 = 15). After that, no timer is set.
         let mut now = begin + Duration::from_millis(20);
         while let Some(at) = crossing.poll_timeout(now) {
             now = now.max(at);

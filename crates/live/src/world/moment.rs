@@ -1,4 +1,4 @@
-//! The present state of a run, for an observer.
+//! The current state of a run, for an observer.
 
 use anabranch_host::Viewing;
 use anabranch_link::Queued;
@@ -8,45 +8,45 @@ use anabranch_units::{Duration, Instant};
 use super::tables::serves;
 use super::{Observer, World};
 
-/// The state of a run at one time.
+/// The state of a run at one point in time.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// Seconds since the plan's time began.
+    /// The time of the plan, seconds.
     pub t_s: f64,
-    /// Bytes that the client's application has read; `None` if the plan's application does not run.
+    /// The number of bytes read by the client's application. `None` if the plan's application does not run.
     pub bytes_read: Option<u64>,
     /// The state of each path, in the plan's order.
     pub paths: Vec<PathMoment>,
-    /// The state of the client's viewer; `None` if no film is played.
+    /// The state of the film that the client plays. `None` if it plays no film.
     pub viewing: Option<Viewing>,
 }
 
 /// The state of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMoment {
-    /// Bytes that have left the path towards the client, including headers.
+    /// The number of bytes that have left the path towards the client, including headers.
     pub bytes: u64,
     /// The packets and bytes in the path's queues towards the client.
     pub queued: Queued,
-    /// The state of our server's subflows on this path; `None` if the server is a kernel.
+    /// The state of our server's subflows on this path. `None` if the server is a kernel.
     pub subflow: Option<SubflowMoment>,
 }
 
 /// The state of our server's subflows on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubflowMoment {
-    /// Bytes that were acknowledged on all subflows, including closed ones.
+    /// The number of bytes acknowledged on all subflows, including closed ones.
     pub bytes_acked: u64,
     /// The congestion window of the newest established subflow, segments.
     pub cwnd_segments: Option<u32>,
     /// The segments in flight on that subflow.
     pub in_flight_segments: Option<u32>,
-    /// The smoothed RTT of that subflow; `None` before the first measurement.
+    /// The smoothed RTT of that subflow. `None` before the first measurement.
     pub srtt: Option<Duration>,
 }
 
 impl World<'_> {
-    /// Reports the present state, if the observer watches.
+    /// Passes the current state to the observer, if it watches the run.
     pub(super) fn show(&self, now: Instant, observer: &mut dyn Observer) {
         if observer.watches() {
             observer.watch(&self.moment(now));

@@ -1,4 +1,4 @@
-//! Builds a world from its plan, and opens connections of a client's endpoint.
+//! Creates a world from its plan, and opens connections of the client's endpoint.
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
@@ -31,7 +31,7 @@ fn announcement(plan: &Plan, path: usize) -> Announcement {
     Announcement { address_id: path as u8 + 1, address, port: None }
 }
 
-/// Returns the client's end. `opened` has the devices if the client is a kernel.
+/// Returns the client's end. If the client is a kernel, `opened` contains its devices.
 fn client_side(
     plan: &Plan,
     media: &Media,
@@ -58,7 +58,7 @@ fn client_side(
     Ok(side)
 }
 
-/// Returns the server's end. `opened` has the devices if the server is a kernel.
+/// Returns the server's end. If the server is a kernel, `opened` contains its devices.
 fn server_side(
     plan: &Plan,
     media: &Media,
@@ -152,7 +152,8 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Opens a connection of the client's endpoint, over all paths whose server address the client knows.
+    /// Opens a connection of the client's endpoint, over all paths on which the client knows the server's
+    /// address.
     pub(super) fn connect(&mut self, now: Instant) -> Result<(), LiveError> {
         let mut config = config(self.plan, &self.registry)?;
         let number = self.ports;

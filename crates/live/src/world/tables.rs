@@ -14,7 +14,8 @@ use crate::side::Side;
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
 
 impl World<'_> {
-    /// Adds a sample: rows for our server's subflows, the client's application and the background flows.
+    /// Adds a sample: the rows of our server's subflows, of the client's application and of the background
+    /// flows.
     pub(super) fn sample(&mut self, now: Instant) {
         while self.next_sample <= now {
             self.next_sample += PERIOD;
@@ -31,7 +32,7 @@ impl World<'_> {
         self.crossing.sample(t_s, &mut self.rows);
     }
 
-    /// Adds the rows of totals, and returns the result.
+    /// Adds the rows of totals, and returns the result of the run.
     pub(super) fn finish(mut self) -> Result<Outcome, PlanError> {
         let now = self.clock.now();
         let (mut reinjected, mut fallback) = (0, false);
@@ -75,7 +76,7 @@ impl World<'_> {
         self.crossing.report(now, &mut self.rows)?;
         let duration_s = self.seconds(now);
         let summary = Summary {
-            // No two runs over real packets are equal, so there is no digest.
+            // Two runs over real packets are never equal, so there is no digest.
             digest: String::new(),
             duration_s,
             steps: self.delivered,
@@ -92,7 +93,7 @@ impl World<'_> {
     }
 }
 
-/// Returns our server; `None` if the server is a kernel.
+/// Returns our server. `None` if the server is a kernel.
 pub(super) fn serves(side: &Side) -> Option<&Host> {
     match side {
         Side::Endpoint(host) => Some(host),

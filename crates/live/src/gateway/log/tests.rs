@@ -1,4 +1,4 @@
-//! Tests of the log: its bounded queue, and outputs that fail or block.
+//! Tests of the log: the bounded queue, and outputs that fail or block.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,10 +7,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::*;
 
-/// Longer than any wait in these tests.
+/// A time limit that these tests do not reach.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A log that writes to a descriptor.
+/// Creates a log that writes to a descriptor.
 fn log_to(output: OwnedFd, notes: Option<Log>) -> Log {
     let log = Log(Arc::default());
     let shared = Arc::clone(&log.0);
@@ -25,7 +25,7 @@ fn counts(written: u64, dropped: u64) -> LogCounts {
     LogCounts { written, dropped }
 }
 
-/// The lines without their timestamps.
+/// Returns the lines without their timestamps.
 fn without_times(text: &str) -> Vec<&str> {
     text.lines().map(|line| line.split_once(' ').expect("a time and a text").1).collect()
 }
@@ -61,7 +61,7 @@ fn times_are_in_utc_to_the_millisecond() {
 fn a_blocked_pipe_drops_lines_and_reports_their_number() {
     let (reader, output) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let log = log_to(output, None);
-    // A pipe has room for 64 KiB, and the queue for 8,192 lines.
+    // The pipe can hold 64 KiB, and the queue 8,192 lines.
     let lines = 20_000;
     for _ in 0..lines {
         log.record(&"x".repeat(40));
@@ -71,7 +71,8 @@ fn a_blocked_pipe_drops_lines_and_reports_their_number() {
     assert!(dropped < lines - MOST_LINES as u64, "{dropped} lines dropped");
     let mut reader = BufReader::new(File::from(reader));
     let mut mentioned = 0;
-    // The queue may have been full more than once. Each report has the number of lines that are missing at its place.
+    // The queue may have been full several times. Each report contains the number of lines that are missing
+    // before it.
     while mentioned < dropped {
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
@@ -109,7 +110,7 @@ fn a_full_disk_costs_lines() {
     assert_eq!(log.counts(), counts(0, 1));
 }
 
-/// A log to a file with its folder, the log for its notes, and the read end of these notes.
+/// A log to a file with its folder, a log for its notes, and the reading end of that log.
 struct Reopened {
     folder: PathBuf,
     log: Log,
@@ -128,7 +129,7 @@ impl Reopened {
         Self { folder, log, notes, told }
     }
 
-    /// Ends both logs. Returns the lines of the two files, and the notes.
+    /// Closes both logs. Returns the lines of the old file, those of the new file, and the notes.
     fn end(self) -> [Vec<String>; 3] {
         self.log.finish(LONG);
         self.notes.finish(LONG);
@@ -147,7 +148,7 @@ fn lines_before_a_request_to_reopen_go_to_the_old_file_and_later_ones_to_the_new
     let it = Reopened::new("both");
     fs::rename(it.folder.join("log"), it.folder.join("log.1")).unwrap();
     {
-        // While the lock is held, the log's thread cannot take an entry.
+        // The thread cannot remove a task while this lock is held.
         let mut queue = it.log.0.lock();
         for number in 1..=100 {
             queue.push(format!("t n={number}\n"));
@@ -167,7 +168,7 @@ fn lines_before_a_request_to_reopen_go_to_the_old_file_and_later_ones_to_the_new
 fn a_log_that_cannot_be_opened_again_goes_on_in_the_old_file_and_is_reported() {
     let it = Reopened::new("neither");
     fs::rename(it.folder.join("log"), it.folder.join("log.1")).unwrap();
-    // The path is a folder now.
+    // A folder has the path of the log now.
     fs::create_dir(it.folder.join("log")).unwrap();
     it.log.reopen();
     it.log.line("n=1");

@@ -1,4 +1,4 @@
-//! Tests of the responder: its visitors, and a host without free descriptors.
+//! Tests of the responder: its clients, and a host without free descriptors.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ fn said(request: &str) -> String {
     String::from_utf8(answer(request.as_bytes(), || "page\n".to_owned())).expect("text")
 }
 
-/// Creates a responder on a free port, its poller, and its address.
+/// Creates a responder on a free port. Returns it with its poller and its address.
 fn responder() -> (Responder, Poller, SocketAddr) {
     let poller = Poller::new().unwrap();
     let responder = Responder::listen(([127, 0, 0, 1], 0).into(), &poller, 1).unwrap();
@@ -30,7 +30,7 @@ fn turn(responder: &mut Responder, poller: &mut Poller, now: Instant) {
     }
 }
 
-/// Connects a silent visitor from 127.0.0.`last`. A read that gets nothing for ten seconds fails.
+/// Connects a client from 127.0.0.`last` that sends nothing. A read fails after ten seconds without data.
 fn visit_from(last: u8, to: SocketAddr) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
@@ -40,21 +40,21 @@ fn visit_from(last: u8, to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Connects a visitor from 127.0.0.1 that sends `said`.
+/// Connects a client from 127.0.0.1 that sends `said`.
 fn visit(address: SocketAddr, said: &[u8]) -> TcpStream {
     let mut stream = visit_from(1, address);
     stream.write_all(said).unwrap();
     stream
 }
 
-/// Reads until the visitor is closed.
+/// Reads until the connection is closed.
 fn heard(mut stream: TcpStream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
 }
 
-/// Sends a request on this stream and returns the answer.
+/// Sends a request on a connection and returns the response.
 fn ask(responder: &mut Responder, poller: &mut Poller, stream: &mut TcpStream) -> String {
     stream.write_all(GET).unwrap();
     for _ in 0..3 {
@@ -76,7 +76,7 @@ fn silent_visitors_give_way_to_later_ones_oldest_first() {
     assert_eq!(responder.visitors.len(), MOST);
     let answer = ask(&mut responder, &mut poller, &mut last);
     assert!(answer.ends_with("\r\n\r\npage\n"), "{answer}");
-    // The first visitor was closed, and the others were not.
+    // The first client was closed, and the others were not.
     assert_eq!((&silent[0]).read(&mut [0; 1]).unwrap(), 0);
     silent[1].set_nonblocking(true).unwrap();
     let waits = (&silent[1]).read(&mut [0; 1]).unwrap_err();
@@ -89,13 +89,13 @@ fn a_visitor_of_the_source_with_the_most_visitors_is_closed_first() {
     let (mut responder, mut poller, address) = responder();
     let mut scraper = visit(address, b"");
     turn(&mut responder, &mut poller, Instant::ZERO);
-    // 32 silent visitors come before the scraper's request.
+    // 32 clients that send nothing connect before the request.
     let many: Vec<_> = (0..2 * MOST).map(|_| visit_from(2, address)).collect();
     for _ in 0..2 {
         turn(&mut responder, &mut poller, Instant::ZERO);
     }
     assert_eq!(responder.visitors.len(), MOST);
-    // The last 15 of the 32 are left, oldest first.
+    // The last 15 of these 32 clients are left. The oldest of them is closed next.
     assert_eq!((&many[MOST]).read(&mut [0; 1]).unwrap(), 0);
     many[MOST + 1].set_nonblocking(true).unwrap();
     let waits = (&many[MOST + 1]).read(&mut [0; 1]).unwrap_err();
@@ -145,13 +145,13 @@ fn a_request_is_answered_before_later_visitors_are_accepted() {
     let _silent: Vec<_> = (0..=MOST).map(|_| visit(address, b"")).collect();
     turn(&mut responder, &mut poller, Instant::ZERO);
     assert!(heard(scrape).ends_with("page\n"));
-    // One event accepts 16 of the 18 visitors, and of these the first is gone.
+    // One event accepts 16 of the 18 clients, and the first of them is closed.
     assert_eq!(responder.visitors.len(), ACCEPTS - 1);
     turn(&mut responder, &mut poller, Instant::ZERO);
     assert_eq!(responder.visitors.len(), MOST);
 }
 
-/// The environment variable of a test that runs again in another process, which has no descriptor left.
+/// The environment variable that tells the test that it runs in a separate process without a free descriptor.
 const EXHAUSTED: &str = "ANABRANCH_TEST_EXHAUSTED";
 
 #[test]
@@ -180,10 +180,10 @@ fn without_descriptors_every_request_is_answered_and_the_reserve_is_kept() {
         assert_eq!((responder.reserve.len(), responder.visitors.len()), (RESERVE, 0));
         let answer = heard(scrape);
         assert!(answer.ends_with("page\n"), "{answer}");
-        // Another part of the program takes the descriptor that the client has freed.
+        // Another part of the program takes the descriptor that closing the client has freed.
         taken.push(fcntl_dupfd_cloexec(&responder.listener, 0).unwrap());
     }
-    // Two silent visitors use the reserve. The first of them gives way to the third.
+    // Two clients that send nothing use the reserve. The first one is closed for the third client.
     for reserved in [1, 0, 0] {
         turn(&mut responder, &mut poller, Instant::ZERO);
         assert_eq!(responder.reserve.len(), reserved);
@@ -211,7 +211,7 @@ fn the_reserve_and_then_the_oldest_visitor_give_their_descriptors() {
     assert!(responder.free_a_descriptor());
     assert_eq!(responder.visitors.len(), 0);
     assert!(!responder.free_a_descriptor());
-    // The host has descriptors again.
+    // The host has free descriptors again.
     responder.handle_timeout(Instant::ZERO, &poller);
     assert_eq!(responder.reserve.len(), RESERVE);
 }

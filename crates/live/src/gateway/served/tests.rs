@@ -12,7 +12,7 @@ use super::*;
 
 const BEGIN: Instant = Instant::from_nanos(5_000_000_000);
 
-/// A stream that has some bytes to read and accepts all writes.
+/// A stream with some bytes to read. It accepts all writes.
 struct Says(VecDeque<Bytes>);
 
 impl Stream for Says {
@@ -68,7 +68,7 @@ fn bytes_are_counted_by_addresses_and_the_last_entry_has_the_rest() {
     assert_eq!(served.received.len(), MOST_PATHS);
     assert_eq!(served.received[0], (tuple(1), 1101));
     assert_eq!(served.received[30], (tuple(31), 131));
-    // Ports 32 to 40: 100 bytes each, and 32 + ... + 40.
+    // The ports from 32 to 40 have 100 bytes each, plus 32 + ... + 40.
     assert_eq!(served.received[31].1, 900 + 324);
 }
 
@@ -106,9 +106,9 @@ fn bytes_in_all_buffers_of_a_connection_are_held() {
     let mut origin = Socket::accepted(ours, BEGIN);
     rustix::io::write(&peer, &[0; 1000]).expect("it has room");
     origin.handle_ready(BEGIN, true, false);
-    // The socket reads all 1,000 bytes from the kernel, and returns 300 of them.
+    // The socket reads all 1,000 bytes, and the application takes 300 of them.
     assert_eq!(origin.read(BEGIN, 300).expect("bytes").len(), 300);
     served.origin = Some(origin);
-    // The endpoint's buffers hold 5 bytes from the client and 7 from the origin.
+    // The endpoint's buffers contain 5 bytes from the client and 7 from the origin.
     assert_eq!(served.held([5, 7]), [5, 707]);
 }
