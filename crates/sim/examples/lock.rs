@@ -1,8 +1,9 @@
-//! Prints the digests of the lock's runs, or of other seeds.
+//! Prints the digests of the runs of the lock, or of other seeds.
 //!
-//! `lock stored` prints the lines of `tests/lock/worlds.txt`: a seed and a digest each. `lock A..B` prints those of
-//! other seeds, and the settings that each seed draws. With `--against FILE` it compares them with that file instead,
-//! prints the first line that differs and exits with 1.
+//! `lock stored` prints the lines of `tests/lock/worlds.txt`, each with a seed and a digest. `lock A..B`
+//! prints the lines of other seeds, and the settings that each seed draws. With `--against FILE`, it compares
+//! the lines with that file instead. If a line differs, it prints the first such line and exits with
+//! status 1.
 
 #[path = "../tests/lock/digest.rs"]
 mod digest;

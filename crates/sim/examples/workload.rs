@@ -1,21 +1,21 @@
-//! The reference work of the benchmark: bulk over two paths, one or many sessions at once.
+//! The workload of the benchmark: bulk transfers over two paths, in one or several sessions at the same time.
 //!
-//! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C] [--mbps R] [--loss P]`: each
-//! session moves B bytes (409 MB by default) over its own share of 50 ms, 5 Mbit/s, 0.5 % and 100 ms,
-//! 5 Mbit/s. With N sessions the links are N times as fast and their queues N times as long, so that
-//! the work of a session stays the same; `--mbps` makes a session's share wider, and its queue longer.
+//! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C] [--mbps R] [--loss P]`: each session
+//! transfers B bytes (409 MB by default). The paths have 50 ms, 5 Mbit/s and 0.5 % loss, and 100 ms and 5
+//! Mbit/s. With N sessions, the links are N times as fast and the queues N times as long, so that the work of
+//! a session stays the same. `--mbps` sets the rate per session, and the queues grow with it.
 
 use anabranch_sim::{Plan, Silent, run};
 
-/// The requested workload.
+/// The parameters of the workload.
 struct Work<'a> {
     sessions: u64,
     bytes: u64,
     scheduler: &'a str,
     congestion: &'a str,
-    /// A session's share of either path.
+    /// The rate of each path per session, Mbit/s.
     mbps: u64,
-    /// The share of packets lost on the nearer path.
+    /// The fraction of packets lost on the first path.
     loss: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Packets to a pcapng file, as they pass the client: one interface a path. Cross traffic passes no
-//! client.
+//! Writes the packets at the clients to a pcapng file, with one interface per path. Background flows are not
+//! captured.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use anabranch_units::Instant;
 use anabranch_wire::{PcapngWriter, Segment};
 
-/// A capture that remembers its first error.
+/// A capture. It stores its first error and writes nothing after that.
 pub(crate) struct Capture {
     writer: PcapngWriter<Box<dyn Write + Send>>,
-    /// From when its times count.
+    /// The time that is zero in the capture.
     begin: Instant,
     pub(crate) error: Option<std::io::Error>,
 }

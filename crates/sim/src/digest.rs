@@ -1,15 +1,15 @@
-//! The digest of a run: its event log folded, then every table.
+//! The digest of a run: a hash of its event log and of its tables.
 
 use anabranch_trace::{Column, Table};
 use sha2::{Digest, Sha256};
 
-/// Which optional tables a run has, besides those of the clients and their links. Runs without them keep
-/// the digests that they had before these tables existed.
+/// The optional tables of a run, which not every run has. A run without them keeps the digest that it had
+/// before these tables existed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OptionalTables {
-    /// Background flows.
+    /// The tables of background flows.
     pub(crate) cross_traffic: bool,
-    /// Chunks and renditions.
+    /// The tables of chunks and renditions.
     pub(crate) adaptive_playback: bool,
 }
 
@@ -23,7 +23,8 @@ impl OptionalTables {
     }
 }
 
-/// SHA-256 over the folded log of every packet's fate, the number of steps, and the tables.
+/// Returns the SHA-256 of the log's hash, the number of steps, and the tables. The log contains the fate of
+/// every packet.
 pub(crate) fn digest(log: u64, steps: u64, tables: &[Table], optional: OptionalTables) -> String {
     let mut hash = Sha256::new();
     hash.update(log.to_le_bytes());
@@ -40,12 +41,12 @@ pub(crate) fn digest(log: u64, steps: u64, tables: &[Table], optional: OptionalT
     hash.finalize().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// Adds a word to a hash that depends on the order of its words.
+/// Adds a word to a hash. The hash depends on the order of the words.
 pub(crate) fn mix(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
 }
 
-/// A column folded to one word, each value and its place counting.
+/// Hashes a column to one word. The hash depends on the order of the values.
 fn fold(column: &Column) -> u64 {
     match column {
         Column::Bool(values) => values.iter().fold(0, |hash, v| mix(hash, u64::from(*v))),

@@ -1,5 +1,5 @@
-//! The segments in flight of each subflow, counted where packets enter and leave the links, and not taken
-//! from the sender's own count.
+//! The segments in flight on each subflow. They are counted where packets enter and leave the links,
+//! independently of the sender's own count.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,15 @@ use anabranch_wire::Segment;
 
 use crate::checks::{Violation, WINDOW_SLACK};
 
-/// The least time between two loss probes, each of which may go beyond the window (RFC 8985 section 7.2).
+/// The shortest time between two loss probes. Each of them may be sent beyond the window (RFC 8985 section
+/// 7.2).
 const PROBE_GAP: Duration = Duration::from_millis(2);
 
-/// A stretch of the sequence space that was sent as one segment.
+/// A range of the sequence space that was sent as one segment.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     start: u32,
-    /// Packets with it on the links.
+    /// The number of packets on the links that contain this segment.
     copies: u16,
     arrived: bool,
 }
@@ -24,23 +25,22 @@ struct Sent {
 /// The segments in flight of one subflow.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    /// The number of the subflow in its connection. It detects that a later subflow has taken the
-    /// same index.
+    /// The ordinal of the subflow. Another subflow can get the same identity later.
     ordinal: u32,
-    /// Number of the first entry; numbers never repeat.
+    /// The number of the first segment in `sent`. Numbers are not reused.
     base: u32,
     sent: VecDeque<Sent>,
-    /// Where the newest segment begins that ever departed.
+    /// The first sequence number of the newest segment that was sent.
     newest: Option<u32>,
-    /// Segments that have not arrived and of which a packet is on the links.
+    /// The number of segments that are on the links and have not arrived.
     under_way: u32,
-    /// Segments that went beyond the window one after another, and when the last of them did.
+    /// The number of consecutive segments sent beyond the window, and the time of the last one.
     beyond: u32,
     beyond_at: Instant,
 }
 
 impl Flight {
-    /// The place now belongs to the subflow with this ordinal.
+    /// Restarts the state if the identity now belongs to a subflow with another ordinal.
     #[inline]
     fn begin(&mut self, ordinal: u32) {
         if self.ordinal != ordinal {
@@ -49,7 +49,8 @@ impl Flight {
         }
     }
 
-    /// A data segment departs. Returns the number it will arrive under, or `None` if the data has already arrived.
+    /// Records that a data segment is sent. Returns the number under which its arrival is recorded, or `None`
+    /// if its data has already arrived.
     #[inline]
     fn depart(&mut self, segment: &Segment) -> Option<u32> {
         let start = segment.seq.0;
@@ -72,8 +73,8 @@ impl Flight {
         Some(self.base.wrapping_add(index as u32))
     }
 
-    /// A link emits a copy of a packet now. Returns false if the original is no longer awaited.
-    /// The copy may arrive, and be acknowledged, before the original.
+    /// Records that a link duplicates a packet. Returns false if the segment has already arrived and all its
+    /// packets have left the links.
     #[cold]
     fn copy(&mut self, number: u32) -> bool {
         let Some(sent) = self.sent.get_mut(number.wrapping_sub(self.base) as usize) else {
@@ -84,7 +85,7 @@ impl Flight {
         true
     }
 
-    /// A packet has left the links: it arrived, or was dropped.
+    /// Records that a packet has arrived or was dropped.
     #[inline]
     pub(crate) fn settle(&mut self, number: u32, arrived: bool) {
         let Some(sent) = self.sent.get_mut(number.wrapping_sub(self.base) as usize) else { return };
@@ -100,13 +101,14 @@ impl Flight {
     }
 }
 
-/// The flights of a connection, by its subflows' numbers.
+/// The segments in flight of a connection, by subflow.
 #[derive(Debug, Default)]
 pub(crate) struct Flights(Vec<Flight>);
 
 impl Flights {
-    /// A segment of the connection departs: its subflow and number, if it is followed. Except for a probe and
-    /// the head after a timeout, no segment, new or retransmitted, is sent beyond the window.
+    /// Records that a segment of the connection is sent. Returns the subflow and the number of the segment,
+    /// if it is counted. No segment may be sent beyond the window, except for a loss probe and the first
+    /// segment after a timeout.
     #[inline]
     pub(crate) fn depart(
         &mut self,
@@ -134,12 +136,12 @@ impl Flights {
         Ok(number.map(|number| (id.0, number)))
     }
 
-    /// A copy of a packet comes out of a link; false when it is not to be followed.
+    /// Records that a link duplicates a packet. Returns false if the copy is not counted.
     pub(crate) fn copy(&mut self, subflow: u8, number: u32) -> bool {
         self.0[usize::from(subflow)].copy(number)
     }
 
-    /// A packet has left the links.
+    /// Records that a packet has arrived or was dropped.
     #[inline]
     pub(crate) fn settle(&mut self, subflow: u8, number: u32, arrived: bool) {
         self.0[usize::from(subflow)].settle(number, arrived);
@@ -147,9 +149,10 @@ impl Flights {
 }
 
 impl Flight {
-    /// Segments under way that the sender does not count as in flight. It may, if it takes late segments for lost.
-    /// Without SACK, each duplicate acknowledgement also counts as a delivered segment (`tcp_add_reno_sack`), although
-    /// the copy of a packet or a needless retransmission causes one too (RFC 5681 section 3.2).
+    /// Returns the number of segments on the links that the sender does not count as in flight. The sender
+    /// may regard late segments as lost. Without SACK, the sender also counts every duplicate acknowledgement
+    /// as a delivered segment (`tcp_add_reno_sack`). A duplicated packet or a needless retransmission causes
+    /// duplicate acknowledgements, too (RFC 5681 section 3.2).
     #[cold]
     fn uncounted(&self, assumed: Assumed) -> u32 {
         let is_missing =
@@ -189,7 +192,7 @@ mod tests {
     #[test]
     fn every_packet_counts_until_its_segment_has_arrived_or_it_is_dropped() {
         let mut flight = Flight::default();
-        // Across the wrap of sequence numbers.
+        // The sequence numbers wrap around here.
         let numbers: Vec<u32> = (0..4u32)
             .map(|n| depart(&mut flight, (u32::MAX - 150).wrapping_add(100 * n)))
             .collect();
@@ -198,7 +201,7 @@ mod tests {
         flight.settle(1, false);
         flight.settle(3, true);
         assert_eq!(flight.under_way, 1);
-        // The dropped one again, and one that is late: two packets of one segment.
+        // The dropped segment and a late segment are sent again. The late segment is then in two packets.
         assert_eq!(depart(&mut flight, u32::MAX - 50), 1);
         assert_eq!(depart(&mut flight, 49), 2);
         assert_eq!(flight.under_way, 2);
@@ -217,7 +220,7 @@ mod tests {
         for number in numbers {
             flight.settle(number, true);
         }
-        // They were late and taken for lost; nothing else is on the links.
+        // These segments were late and regarded as lost. No other segment is on the links.
         let again = |flight: &mut Flight, seq| {
             flight.depart(&Segment { seq: SeqNumber(seq), ..Segment::default() })
         };
@@ -237,7 +240,7 @@ mod tests {
         assert_eq!(flight.under_way, 0);
         flight.settle(number, true);
         assert!(flight.sent.is_empty() && !flight.copy(number), "both have arrived");
-        // The copy of the dropped segment is in flight again.
+        // A copy of the dropped segment puts it in flight again.
         let number = depart(&mut flight, 6000);
         flight.settle(number, false);
         assert!(flight.copy(number));
@@ -252,12 +255,12 @@ mod tests {
         let of_the_first = depart(&mut flight, 5000);
         depart(&mut flight, 5100);
         flight.begin(1);
-        // Its sequence numbers are its own, before those of the other or behind them.
+        // The new subflow has other sequence numbers. They may be before or after those of the old subflow.
         let number = depart(&mut flight, 100);
         assert_eq!((number, flight.under_way), (2, 1));
         flight.begin(1);
         assert_eq!(flight.under_way, 1, "the same one");
-        // A packet of the other arrives late.
+        // A late packet of the old subflow has no effect.
         flight.settle(of_the_first, true);
         assert_eq!(flight.under_way, 1);
         flight.settle(number, true);
@@ -266,7 +269,7 @@ mod tests {
 
     #[test]
     fn needless_duplicates_are_uncounted_and_those_for_arrived_segments_are_not() {
-        // Six segments from 5000 on; the first was acknowledged, the third and the fifth have arrived.
+        // Six segments begin at 5000. The first was acknowledged, and the third and the fifth have arrived.
         let mut flight = Flight::default();
         for n in 0..6 {
             depart(&mut flight, 5000 + 100 * n);
@@ -290,7 +293,7 @@ mod tests {
         assert!(flight.check(at(11), 0, 12, 10).is_ok());
         let third = flight.check(at(12), 0, 13, 10);
         assert_eq!(third, Err(Violation::InFlight { subflow: 0, in_flight: 13, cwnd: 10 }));
-        // Another probe, later.
+        // Another probe is sent later.
         assert!(flight.check(at(14), 0, 13, 10).is_ok());
     }
 }

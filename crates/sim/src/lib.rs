@@ -1,4 +1,4 @@
-//! The simulated world: virtual time, hosts, links and players, deterministic to the byte.
+//! The simulated world: hosts, links and players in virtual time. Equal inputs give equal bytes.
 //!
 //! `run` takes a [`Plan`] (see docs/plan-and-trace.md) and returns a [`Trace`].
 

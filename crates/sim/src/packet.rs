@@ -1,4 +1,4 @@
-//! The packets of the simulator: values that carry a segment or a datagram.
+//! The packets of the simulator. They are values that contain a segment or a datagram.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -9,18 +9,18 @@ use anabranch_plan::StripsPlan;
 use anabranch_units::{ByteCount, Instant, SeqNumber};
 use anabranch_wire::{Ecn, Segment};
 
-/// A packet. It is boxed because every link takes it and gives it away.
+/// A packet. It is boxed because it is moved into and out of every link.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) load: Load,
-    /// Bytes on the wire, IP header included.
+    /// The length on the wire in bytes, including the IP header.
     pub(crate) size: u64,
-    /// The client or background flow that it belongs to. The numbers of flows follow the last client.
+    /// The number of the client or background flow. Background flows have the numbers after the last client.
     pub(crate) host: u32,
     pub(crate) journey: Journey,
-    /// The addresses of a segment, as its receiver sees them; a datagram has none.
+    /// The addresses of a segment, from its receiver's point of view. Not used for a datagram.
     pub(crate) tuple: FourTuple,
-    /// The flight in which a packet with data is counted.
+    /// The segment in flight that the packet contains. `None` if it contains no data that is counted.
     pub(crate) followed: Option<Followed>,
 }
 
@@ -43,7 +43,7 @@ impl Default for Packet {
 pub(crate) enum Load {
     /// A segment of a TCP connection.
     Segment(Segment),
-    /// A datagram. It has a size and no bytes.
+    /// A datagram. It has a size, but no content.
     Datagram(Datagram),
 }
 
@@ -56,29 +56,29 @@ impl Default for Load {
 /// A datagram of a background flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
-    /// Its number within its flow, from 1.
+    /// The number of the datagram within its flow, from 1.
     pub(crate) number: u64,
-    /// When it was sent.
+    /// The time at which the datagram was sent.
     pub(crate) sent: Instant,
 }
 
-/// The flight in which a packet with data is counted, and the packet's number in that flight.
+/// The identity of a segment that is counted in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Followed {
-    /// The server's connection.
+    /// The connection of the server.
     pub(crate) connection: u32,
     pub(crate) subflow: u8,
     pub(crate) number: u32,
 }
 
 impl Packet {
-    /// A packet with a datagram that goes down a route.
+    /// Creates a packet with a datagram for the downlink direction of a route.
     pub(crate) fn datagram(datagram: Datagram, size: u64, host: u32, route: u16) -> Box<Self> {
         let (load, journey) = (Load::Datagram(datagram), Journey::new(route, true));
         Box::new(Self { load, size, host, journey, ..Self::default() })
     }
 
-    /// The segment of a packet that carries one.
+    /// Returns the segment of the packet. The packet must not contain a datagram.
     #[inline]
     pub(crate) fn segment(&self) -> &Segment {
         match &self.load {
@@ -87,7 +87,7 @@ impl Packet {
         }
     }
 
-    /// The same, to overwrite it.
+    /// Returns the segment of the packet to overwrite it.
     #[inline]
     pub(crate) fn segment_mut(&mut self) -> &mut Segment {
         match &mut self.load {
@@ -96,21 +96,21 @@ impl Packet {
         }
     }
 
-    /// Sets the flight that counts the packet: a connection, its subflow and the packet's number.
+    /// Sets the segment in flight that the packet contains: the connection, the subflow and the number.
     pub(crate) fn follow(&mut self, connection: usize, followed: Option<(u8, u32)>) {
         let connection = connection as u32;
         self.followed = followed.map(|(subflow, number)| Followed { connection, subflow, number });
     }
 }
 
-/// A router's message that a packet was too large, with the parts of the packet that it quotes.
+/// A router's message that a packet was too large, with the quoted parts of that packet.
 pub(crate) struct Notice {
     pub(crate) journey: Journey,
     pub(crate) host: u32,
     pub(crate) source_port: u16,
     pub(crate) destination_port: u16,
     pub(crate) seq: SeqNumber,
-    /// The link's MTU, bytes.
+    /// The MTU of the link, bytes.
     pub(crate) mtu: u32,
 }
 
@@ -132,7 +132,7 @@ impl network::Packet for Box<Packet> {
         self.size
     }
 
-    /// A flow is one direction of a TCP connection: its host, route and ports.
+    /// A flow is one direction of a TCP connection. It is identified by host, route and ports.
     fn label(&self) -> Label {
         let (ports, ecn) = match &self.load {
             Load::Segment(Segment { source_port, destination_port, ecn, .. }) => {
@@ -150,7 +150,7 @@ impl network::Packet for Box<Packet> {
         }
     }
 
-    /// Changes the payload of this packet only: the sender retransmits its own bytes.
+    /// Modifies only the payload of this packet. The sender retransmits the original bytes.
     fn damage(&mut self, damage: Damage) -> bool {
         let Load::Segment(segment) = &mut self.load else { return false };
         let mut payload = segment.payload.to_vec();

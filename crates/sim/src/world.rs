@@ -1,4 +1,4 @@
-//! The world and its event loop: who wakes next, until the run is over.
+//! The world and its event loop, which runs until the simulation ends.
 
 mod cross;
 mod events;
@@ -25,17 +25,18 @@ use crate::capture::Capture;
 use crate::checks::Violation;
 use crate::packet::Packet;
 
-/// The longest time without any event for clients that wait for no timer, or for a background flow that runs; after it
-/// the run counts as stalled. Servers' timers are shorter.
+/// If no event occurs for this time, a run counts as stalled. This applies to clients that wait for no timer,
+/// and to active background flows. The timers of servers are shorter.
 const STALL: Duration = Duration::from_secs(300);
 
-/// The observer of a run's progress.
+/// Observes the progress of a run.
 pub trait Observer {
-    /// `done` of at most `total` virtual seconds have passed; `false` stops the run.
+    /// Called with the progress: `done_s` of at most `total_s` virtual seconds have passed. Returning `false`
+    /// stops the run.
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool;
 }
 
-/// An observer that does nothing.
+/// An observer without effect.
 pub struct Silent;
 
 impl Observer for Silent {
@@ -44,61 +45,61 @@ impl Observer for Silent {
     }
 }
 
-/// Why a run has no trace.
+/// The reason why a run has no trace.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The capture file.
+    /// The capture file could not be written.
     #[error("capture: {0}")]
     Capture(#[from] std::io::Error),
-    /// The plan.
+    /// The plan is not valid.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A plug-in from outside the tables (a Python class) has failed.
+    /// A plug-in that is not built in (a Python class) has failed.
     #[error("a plug-in failed")]
     Plugin,
-    /// The observer stopped it.
+    /// The observer stopped the run.
     #[error("the run was stopped")]
     Stopped,
-    /// A rule was broken: a defect of the simulator.
+    /// The run failed a check, which means a bug in the simulator.
     #[error(transparent)]
     Violation(#[from] Violation),
 }
 
-/// A node of the schedule.
+/// An entry of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     /// A background flow.
     Flow(FlowDue),
-    /// A medium, the plan's events or the routers' messages.
+    /// A medium, the plan's events, or the routers' messages.
     Network(Due),
     Sampler,
     /// A host.
     Station(usize),
 }
 
-/// The world of one run.
+/// The state of one run.
 pub(crate) struct World<'a> {
     plan: &'a Plan,
     registry: Registry,
     now: Instant,
-    /// The last time at which an event of the scenario changed the world.
+    /// The time of the last event of the scenario.
     last_change: Instant,
     network: Network<'a, Box<Packet>>,
     schedule: Schedule,
     nodes: Vec<Node>,
-    /// Every host: the clients, the server, then the client and the server of each background flow.
+    /// All hosts: the clients, the server, and the client and the server of each background flow.
     stations: Vec<hosts::Station>,
-    /// When the world begins by its hosts' clocks, which all tick at once; the times of a plan and of a trace
-    /// count from here.
+    /// The time at which the world begins, on the clocks of the hosts. All these clocks tick at the same
+    /// time. The times in a plan and in a trace are relative to it.
     begin: Instant,
-    /// Which client each of the server's connections belongs to.
+    /// The client of each connection of the server.
     served: Vec<u32>,
     numbers: Numbers,
-    /// Background flows.
+    /// The background flows.
     flows: Flows<'a, cross::Pair>,
     media: Media,
-    /// The node of the routers' messages; `None` if no link has an MTU.
+    /// The schedule entry for the routers' messages. `None` if no link has an MTU.
     notices: Option<usize>,
     unfinished: usize,
     steps: u64,
@@ -108,18 +109,17 @@ pub(crate) struct World<'a> {
     standstills: Vec<Standstill>,
     capture: Option<Capture>,
     record: Option<Box<record::Record>>,
-    /// The packet that the next segment is written into.
+    /// The packet into which the next segment is written.
     blank: Box<Packet>,
-    /// Boxes of packets that have arrived, for those to come.
+    /// Packets that have arrived. Their memory is reused.
     #[expect(clippy::vec_box, reason = "it is the boxes that are kept")]
     spare: Vec<Box<Packet>>,
 }
 
 /// Runs a plan until it ends.
 ///
-/// # Errors
-/// A plan that cannot run, a capture file that cannot be written, an observer's stop, or a
-/// violated rule.
+/// Returns an error if the plan cannot run, the capture file cannot be written, the observer stops the run,
+/// or a check fails.
 pub fn run(
     plan: &Plan,
     capture: Option<Box<dyn Write + Send>>,
@@ -128,10 +128,10 @@ pub fn run(
     run_with(plan, Registry::TABLES, capture, observer)
 }
 
-/// Runs a plan that may name plug-ins which no table has.
+/// Runs a plan that may name plug-ins of a registry.
 ///
 /// # Errors
-/// Like [`run`]; [`RunError::Plugin`] if one of those plug-ins failed.
+/// Returns the errors of [`run`], and [`RunError::Plugin`] if a plug-in of the registry failed.
 pub fn run_with(
     plan: &Plan,
     registry: Registry,
@@ -153,7 +153,7 @@ impl World<'_> {
         self.network.due_at(Due::Event)
     }
 
-    /// Seconds from the world's beginning.
+    /// Returns the time since the beginning of the world, in seconds.
     fn seconds(&self, at: Instant) -> f64 {
         at.since(self.begin).as_secs_f64()
     }
@@ -202,7 +202,7 @@ impl World<'_> {
         }
     }
 
-    // Kept out of `wake`, because nearly always a medium wakes.
+    // Not part of `wake`, because almost always a medium wakes.
     #[inline(never)]
     fn wake_other(&mut self, node: usize, what: Node) -> Result<(), RunError> {
         match what {
@@ -229,7 +229,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Closes the books.
+    /// Ends the run: performs the final checks and returns the trace.
     fn finish(mut self) -> Result<Trace, RunError> {
         if let Some(error) = self.capture.as_mut().and_then(|capture| capture.error.take()) {
             return Err(error.into());

@@ -1,9 +1,8 @@
-//! Adaptive playback over the simulated transport: its connections, their idle gaps, and the tables
-//! written about them.
+//! Tests of adaptive playback over the simulated transport: its connections, idle periods, and tables.
 
 use anabranch_sim::{Column, Plan, Silent, Table, Trace, run};
 
-/// A path with 40 ms of round trip and a rate, each with a queue of 100 packets.
+/// Returns a plan with one path per rate. Each path has a round trip of 40 ms and a queue of 100 packets.
 fn plan(rates_bps: &[u64], application: &str, rest: &str) -> String {
     let mut links = Vec::new();
     let mut paths = Vec::new();
@@ -47,7 +46,7 @@ fn words<'a>(table: &'a Table, column: &str) -> Vec<&'a str> {
     }
 }
 
-/// The times of a kind of playback event.
+/// Returns the times of all playback events of a kind.
 fn times(trace: &Trace, event: &str) -> Vec<f64> {
     let playback = table(trace, "playback");
     let at = playback.numbers("t_s");
@@ -72,14 +71,15 @@ fn every_file_is_asked_for_by_name_and_comes_whole() {
             "uq18-jp/audio/index.m3u8"
         ]
     );
-    // Three playlists, twelve chunks of pictures and twelve of sound.
+    // Three playlists, twelve video chunks and twelve audio chunks.
     assert_eq!(names.len(), 27);
     assert!(requests.numbers("done_s").iter().all(|done| done.is_finite()));
     let chunks = table(&trace, "chunks");
     let bytes: f64 = chunks.numbers("bytes").iter().sum();
     assert!((bytes - (246_000.0 + 65_000.0) / 8.0 * 120.0).abs() < 1.0, "no byte is missing");
     let start = times(&trace, "start")[0];
-    // Four requests of a round trip each, a connection, and 6 s of the lowest rate at 20 Mb/s.
+    // Playback starts after the handshake, four requests of one round trip each, and 6 s of the lowest rate
+    // at 20 Mb/s.
     assert!((0.2..0.6).contains(&start), "it starts after {start} s");
     let end = times(&trace, "end")[0];
     assert!((end - start - 120.0).abs() < 1e-6);
@@ -94,8 +94,9 @@ fn a_full_buffer_leaves_the_connection_idle_and_its_window_decays() {
     let gaps = table(&trace, "gaps").numbers("gap_s");
     let idle = gaps.iter().filter(|gap| **gap > 5.0).count();
     assert!(idle >= 6, "a chunk of 10 s takes less than 2 s: {gaps:?}");
-    // After an idle time of that many retransmission timeouts, a sender begins again with its initial window (RFC
-    // 2861; Linux's `tcp_cwnd_restart`). A sample within three round trips shows this.
+    // After each period of one RTO without transmission, the congestion window is halved, at least to the
+    // initial window (RFC 2861; Linux's `tcp_cwnd_restart`). A sample within three round trips shows the
+    // result.
     let samples = table(&trace, "samples");
     let (times, windows) = (samples.numbers("t_s"), samples.numbers("cwnd_segments"));
     let began = table(&trace, "gaps").numbers("t_s");
@@ -116,7 +117,7 @@ fn a_rate_that_is_too_high_stalls_and_one_more_path_mends_it() {
     assert!(times(&two, "end")[0] < times(&one, "end")[0] - 10.0);
 }
 
-/// Pairs of requests that were being answered at the same moment.
+/// Returns pairs of requests whose responses overlapped in time.
 fn side_by_side(trace: &Trace) -> Vec<(String, String)> {
     let requests = table(trace, "requests");
     let names = words(requests, "resource");
@@ -139,10 +140,11 @@ fn hlsjs_has_pictures_and_sound_come_at_the_same_moment_over_two_connections() {
         one.contains("/audio/") != other.contains("/audio/") && !one.contains("m3u8")
     };
     let both = pairs.iter().filter(both).count();
-    // While the pictures' connection was idle, a chunk of sound may have arrived completely before their first byte.
+    // While the connection of the video was idle, an audio chunk may have arrived before the first byte of
+    // the video.
     assert!(both > 6, "more than half of twelve chunks have sound beside them: {pairs:?}");
     assert_eq!(both, pairs.iter().filter(|(one, _)| !one.contains("m3u8")).count());
-    // Each connection had bytes in flight at the same moment, and each has its row.
+    // Both connections had bytes in flight at the same time, and each has its row.
     let samples = table(&trace, "samples");
     let (times, of) = (samples.numbers("t_s"), samples.numbers("subflow"));
     let flying = samples.numbers("in_flight_segments");
@@ -158,7 +160,7 @@ fn hlsjs_has_pictures_and_sound_come_at_the_same_moment_over_two_connections() {
     let read = table(&trace, "connections").numbers("bytes_read");
     let sent: f64 = subflows.numbers("bytes").iter().sum();
     assert_eq!(read, [sent], "what came over both was read");
-    // One request at a time uses one connection, so no two responses overlap.
+    // One request at a time needs only one connection, and no two responses overlap.
     let turns = hlsjs.replace(r#""hlsjs"}"#, r#""hlsjs","requests":"one-at-a-time"}"#);
     let trace = played(&[2_000_000], &turns, "");
     assert!(side_by_side(&trace).is_empty());
@@ -182,13 +184,13 @@ fn a_chunk_that_is_given_up_takes_its_connection_with_it() {
     assert_eq!(done.iter().filter(|done| done.is_nan()).count(), given_up);
     let subflows = table(&trace, "subflows").numbers("subflow");
     assert_eq!(subflows.len(), 2 + given_up, "each chunk given up cost a connection");
-    // The sound's connection continued: each of its chunks arrived once.
+    // The connection of the audio was not closed, so each of its chunks arrived once.
     let sound = words(chunks, "track").into_iter().filter(|track| *track == "audio").count();
     assert_eq!(sound, 12);
     assert_eq!(times(&trace, "end").len(), 1);
 }
 
-/// UQ18's carrier that drops `MP_CAPABLE`: the film plays over plain TCP on the first path.
+/// The carrier of UQ18 that drops `MP_CAPABLE`: the film plays over plain TCP on the first path.
 #[test]
 fn a_first_path_that_strips_options_leaves_plain_tcp() {
     let text = plan(&[4_000_000, 4_000_000], LOWEST, "");
@@ -206,7 +208,7 @@ fn a_first_path_that_strips_options_leaves_plain_tcp() {
     assert_eq!(table(&first, "connections").column("fallback"), Some(&Column::Bool(vec![true])));
     assert_eq!(bytes(&first).len(), 1);
     assert_eq!(bytes(&first)[0].0, "p0");
-    // On a path that is joined, the join alone fails.
+    // On the second path, only the join fails.
     let second = stripped(1);
     assert_eq!(table(&second, "connections").column("fallback"), Some(&Column::Bool(vec![false])));
     assert_eq!(bytes(&second).len(), 1);

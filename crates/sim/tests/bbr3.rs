@@ -1,4 +1,4 @@
-//! BBR version 3 over one path of 40 ms: the properties that the draft promises, and their cost.
+//! BBR version 3 over one path of 40 ms: the properties that the draft promises, and their costs.
 
 mod common;
 
@@ -7,10 +7,10 @@ use anabranch_sim::Trace;
 use common::{numbers, total};
 
 const RTT_MS: f64 = 40.0;
-/// The share of payload in a packet: a segment with 12 bytes of timestamps.
+/// The payload fraction of a packet. A segment has 12 bytes of timestamps.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
-/// The pacing rate is 1 % below the bandwidth. Every 5 s there is a visit with half the flight for 200 ms plus a
-/// round trip.
+/// The pacing rate is 1 % below the bandwidth. Every 5 s, a `ProbeRTT` phase has half the data in flight, for
+/// 200 ms plus one round trip.
 const MARGIN_AND_VISITS: f64 = 0.99 * (1.0 - 0.5 * 0.24 / 5.24);
 
 struct World {
@@ -18,15 +18,15 @@ struct World {
     clients: u32,
     seconds: u64,
     mbps: f64,
-    /// Packets.
+    /// The length of the queue, packets.
     queue: u64,
     loss: f64,
     events: &'static str,
     seed: u64,
 }
 
-/// A flow alone for a minute over 20 Mbit/s, with a bandwidth-delay product of 67 packets and a queue of half as much
-/// again.
+/// A single flow for one minute over 20 Mbit/s. The bandwidth-delay product is 67 packets, and the queue is
+/// 1.5 times as long.
 const ALONE: World = World {
     congestion: "bbr3",
     clients: 1,
@@ -63,13 +63,13 @@ fn simulate(world: &World) -> Trace {
     common::simulate(&text)
 }
 
-/// The bytes that each client read, as a share of the link's capacity.
+/// Returns the bytes that each client read, as a fraction of the link's capacity.
 fn shares(world: &World, trace: &Trace) -> Vec<f64> {
     let most = world.mbps * 1e6 / 8.0 * PAYLOAD * world.seconds as f64;
     numbers(trace, "connections", "bytes_read").iter().map(|bytes| bytes / most).collect()
 }
 
-/// The mean of a sampled column between two times.
+/// Returns the mean of a sampled column between two times.
 fn mean(trace: &Trace, column: &str, from: f64, to: f64) -> f64 {
     let times = numbers(trace, "samples", "t_s");
     let values = numbers(trace, "samples", column);
@@ -98,7 +98,7 @@ fn a_clean_path_is_full_but_for_margin_and_visits_and_its_queue_short() {
     let full = mean(&cubic, "srtt_ms", 5.0, 60.0) - RTT_MS;
     assert!(queue < 0.1 * full && queue < 0.1 * RTT_MS, "{queue} ms, CUBIC {full} ms");
 
-    // The visits: half of 67 segments, one each 5.24 s.
+    // The `ProbeRTT` phases have half of 67 segments in flight, once per 5.24 s.
     let cwnd = numbers(&trace, "samples", "cwnd_segments");
     let low: Vec<bool> = cwnd[10..].iter().map(|cwnd| *cwnd < 40.0).collect();
     let visits = low.windows(2).filter(|pair| !pair[0] && pair[1]).count();
@@ -106,9 +106,10 @@ fn a_clean_path_is_full_but_for_margin_and_visits_and_its_queue_short() {
     assert!(cwnd[10..].iter().all(|cwnd| *cwnd >= 33.0), "half, not four");
 }
 
-/// Less than 2 % lost never bounds a probe for good; but between probes each round that loses 1 % and
-/// is paced 1 % below the bandwidth may go on at what it delivered (draft, "Design Considerations for
-/// Choosing Constant Parameters"). The lowest average of a cycle falls from full to that over 63 rounds.
+/// A loss of less than 2 % does not set the long-term bound. In each round between two probes, the flow may
+/// continue at the rate that was delivered: it loses 1 % and is paced 1 % below the bandwidth (draft, "Design
+/// Considerations for Choosing Constant Parameters"). The lowest average over a cycle is that of a geometric
+/// decrease over 63 rounds.
 #[test]
 fn one_loss_in_a_hundred_costs_what_the_rounds_between_probes_lose() {
     let ratio: f64 = 0.99 * 0.99;
@@ -125,7 +126,7 @@ fn one_loss_in_a_hundred_costs_what_the_rounds_between_probes_lose() {
         let beside = shares(&reno, &simulate(&reno))[0];
         assert!(beside < 0.2 && share > 4.0 * beside, "{mbps}: {share}, Reno {beside}");
     }
-    // Above the threshold, every probe sets a bound.
+    // With more loss than the threshold, every probe sets a bound.
     let world = World { loss: 0.04, ..ALONE };
     let trace = simulate(&world);
     assert!(numbers(&trace, "links", "dropped_loss")[0] > 500.0, "the loss took effect");
@@ -178,7 +179,7 @@ fn two_flows_share_a_queue_of_any_length() {
     }
 }
 
-/// Test cases of the draft's appendix: ten times the bandwidth is found, a tenth is kept to.
+/// Test cases of the draft's appendix: the flow finds ten times the bandwidth, and adapts to a tenth of it.
 #[test]
 fn the_rate_follows_the_path_up_and_down() {
     const UP: &str = r#"{"at_ns":10000000000,"link":"down","change":{"rate_bps":20000000}}"#;
@@ -186,18 +187,19 @@ fn the_rate_follows_the_path_up_and_down() {
     let trace = simulate(&World { mbps: 2.0, seconds: 40, events: UP, ..ALONE });
     let rate = |trace: &Trace, from, to| mean(trace, "delivery_rate_mbps", from, to);
     assert!(rate(&trace, 5.0, 10.0) < 2.0);
-    // The next probe within 3 s doubles what it adds every round.
+    // The next probe begins within 3 s, and doubles its growth in every round.
     assert!(rate(&trace, 16.0, 40.0) > 0.9 * 20.0, "{}", rate(&trace, 16.0, 40.0));
 
     let trace = simulate(&World { seconds: 90, events: DOWN, ..ALONE });
     assert!(rate(&trace, 2.0, 10.0) > 0.9 * 20.0 * PAYLOAD);
     let dropped = numbers(&trace, "links", "dropped_queue")[0];
     assert!(dropped > 1.0, "the queue overflowed at the change: {dropped}");
-    // This is measured after two cycles. Each took up to 3 s plus the drain of a full queue, at 0.6 s per round.
+    // The mean is taken after two cycles. Each took up to 3 s plus the drain of a full queue, at 0.6 s per
+    // round.
     let paced = mean(&trace, "pacing_rate_mbps", 25.0, 90.0);
     assert!((1.7..2.1).contains(&paced), "paced at {paced}");
-    // The full queue increased the measured round trip. The pacing margin drains it, and visits do so when the
-    // minimum no longer falls.
+    // The full queue has increased the measured RTT. The pacing margin drains the queue, and so do the
+    // `ProbeRTT` phases when the minimum RTT does not fall any further.
     let queue = |from, to| mean(&trace, "srtt_ms", from, to) - RTT_MS;
     let (early, late) = (queue(25.0, 35.0), queue(80.0, 90.0));
     assert!(late < 0.5 * early && late < 80.0, "{late} ms after {early} ms");
@@ -218,8 +220,8 @@ fn a_silent_second_costs_little_more_than_itself() {
 
 #[test]
 fn a_timeout_that_proves_spurious_is_undone() {
-    // For a second everything comes 580 ms later: longer than a probe of the tail and the timeout that is
-    // armed again with it, and nothing is lost.
+    // For one second, all packets arrive 580 ms later. This is longer than a tail loss probe and the timeout
+    // that is set with it, but nothing is lost.
     const LATE: &str = r#"{"at_ns":20000000000,"link":"down","change":{"delay_ns":600000000}},
         {"at_ns":21000000000,"link":"down","change":{"delay_ns":20000000}}"#;
     let world = World { events: LATE, ..ALONE };

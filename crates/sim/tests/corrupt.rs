@@ -1,18 +1,19 @@
-//! Worlds whose links change payloads although the TCP checksum stays valid: detection, and the bytes read.
+//! Runs whose links modify payloads without invalidating the TCP checksum: detection, and the bytes that
+//! clients read.
 
 mod common;
 
 use anabranch_sim::{Column, Trace};
 use common::{numbers, simulate, total};
 
-/// The length of the stream that the client reads, bytes.
+/// The length of the stream that the client reads, in bytes.
 const LENGTH: u64 = 5_000_000;
 
-/// Keys of a link that changes the payload of a hundredth of its packets.
+/// The keys of a link that modifies the payload of one packet in a hundred.
 const PASSES: &str = r#","corrupt":0.01,"corrupt_passes":1.0"#;
 
-/// A transfer over paths of 10 Mb/s and 40 ms. The links to the client have these additional keys, and queues that
-/// drop nothing.
+/// A transfer over paths of 10 Mb/s and 40 ms. The links to the client have the additional keys and drop
+/// nothing.
 struct World<'a> {
     seed: u64,
     multipath: bool,
@@ -60,7 +61,7 @@ fn is(trace: &Trace, column: &str) -> bool {
     table.column(column) == Some(&Column::Bool(vec![true]))
 }
 
-/// Packets of data that were changed, and wrong bytes that were read.
+/// Returns the number of modified data packets, and the number of wrong bytes that were read.
 fn changed_and_wrong(trace: &Trace) -> (f64, f64) {
     (total(trace, "links", "changed"), total(trace, "wrong_reads", "wrong_bytes"))
 }
@@ -69,7 +70,7 @@ fn changed_and_wrong(trace: &Trace) -> (f64, f64) {
 fn tcp_reads_each_byte_that_was_changed() {
     let trace = transfer(false, false, &[PASSES]);
     let (changed, wrong) = changed_and_wrong(&trace);
-    // A hundredth of 3,454 segments of 1448 bytes: 35, within four standard deviations.
+    // One in a hundred of 3,454 segments of 1448 bytes: 35, with a tolerance of four standard deviations.
     assert!((12.0..58.0).contains(&changed), "{changed}");
     assert!(
         (wrong - changed).abs() < 0.5,
@@ -99,7 +100,7 @@ fn what_does_not_pass_is_discarded_as_ever() {
     let (changed, wrong) = changed_and_wrong(&some);
     assert!(changed > 10.0 && wrong > 10.0, "{changed}, {wrong}");
     assert!(total(&some, "links", "dropped_corrupt") > 10.0);
-    // A changed packet whose data had already arrived has no effect.
+    // A modified packet has no effect if its data had already arrived.
     assert!(wrong <= changed, "{wrong} of {changed}");
 }
 
@@ -118,7 +119,8 @@ fn checksums_find_the_first_and_the_other_path_brings_all() {
     assert!(changed > 0.0 && wrong < 0.5, "{wrong} of {changed}");
     assert!(is(&trace, "finished") && !is(&trace, "fallback"));
     assert!((total(&trace, "connections", "bytes_read") - LENGTH as f64).abs() < 0.5);
-    // The second subflow is reset at the first changed packet; without checksums it carries half.
+    // The second subflow is reset at the first modified packet. Without checksums, it would carry half of the
+    // data.
     let bytes = numbers(&trace, "subflows", "bytes");
     assert!(bytes[1] < 0.2 * bytes[0], "{bytes:?}");
 }
@@ -129,13 +131,15 @@ fn checksums_on_the_only_path_end_mptcp_and_tcp_notices_nothing() {
     let (changed, wrong) = changed_and_wrong(&trace);
     assert!(is(&trace, "finished") && is(&trace, "fallback"));
     assert!((total(&trace, "connections", "bytes_read") - LENGTH as f64).abs() < 0.5);
-    // The infinite mapping starts after the last data delivered intact (RFC 8684 section 3.7): the failed bytes are read too.
+    // The infinite mapping begins after the last data that was delivered intact (RFC 8684 section 3.7), so
+    // the failed bytes are read too.
     assert!(changed > 12.0 && (wrong - changed).abs() < 0.5, "{wrong} of {changed}");
 }
 
 #[test]
 fn who_misunderstands_what_was_changed_ends_and_is_no_defect() {
-    // Requests and heads of responses are changed too. Lengths are then wrong, and some answers never arrive.
+    // Requests and the heads of responses are modified too. Lengths are then wrong, and some responses never
+    // arrive.
     let film = r#"{"kind":"adaptive","adaptive":{"abr":{"name":"fixed","rendition":0}}},
         "ladder":{"synthetic":{"name":"uq18-jp","duration_ns":60000000000}}"#;
     let hit = r#","corrupt":0.05,"corrupt_passes":1.0"#;

@@ -1,6 +1,6 @@
-//! The three goals of RFC 6356 section 2 (improve throughput, do no harm, balance congestion), measured for LIA, OLIA
-//! and BALIA. They compete with plain TCP (Reno) at bottlenecks and are compared with uncoupled Reno, which misses
-//! the goals. The numbers are in docs/coupled.md.
+//! The three goals of RFC 6356 section 2 (improve throughput, do no harm, balance congestion), measured for
+//! LIA, OLIA and BALIA. They compete with plain TCP (Reno) at bottlenecks and are compared with uncoupled
+//! Reno, which does not reach the goals. The results are in docs/coupled.md.
 
 mod common;
 
@@ -10,23 +10,25 @@ use common::{numbers, simulate};
 
 const COUPLED: [&str; 3] = ["lia", "olia", "balia"];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=12;
-/// The tolerance for chance in ratios of means over the seeds. The share of one Reno flow among others
-/// has a standard deviation of 7 % from seed to seed, the mean of twelve 2 %, a ratio of two such means 3 %.
+/// The tolerance for chance in ratios of means over the seeds. The fraction of the link that one Reno flow
+/// gets among others has a standard deviation of 7 % over seeds. The mean of twelve seeds has 2 %, and a
+/// ratio of two such means 3 %.
 const CHANCE: f64 = 0.1;
-/// A known deviation: what LIA takes beyond one TCP over two equal paths through one bottleneck, 1.09 with 36 seeds,
-/// which leaves no room for [`CHANCE`]. The cause is that its data is pushed, and not the controller: a single
-/// subflow with pushed data takes even more (docs/coupled.md).
+/// The excess of LIA over one TCP on two equal paths through one bottleneck, a known deviation. With 36 seeds
+/// the ratio is 1.09, which would use up [`CHANCE`]. The cause is that the data is pushed, not the
+/// controller: a single subflow with pushed data has an even larger excess (docs/coupled.md).
 const KNOWN_EXCESS: f64 = 0.05;
 
-/// A network: bottlenecks of 12 Mbit/s (a packet takes a millisecond) with 100 packets of queue, and
-/// behind them access links that only delay. Their jitter keeps flows from falling into step.
+/// A network with bottlenecks of 12 Mbit/s (one packet per millisecond) and queues of 100 packets. The access
+/// links behind them only add delay. Their jitter prevents the flows from synchronising.
 #[derive(Clone, Copy)]
 struct Network {
     /// One-way delays of the client's paths `a` and `b`, milliseconds.
     delays_ms: [u64; 2],
-    /// TCP flows at the bottlenecks of `a` and `b`. With `None`, both paths cross the bottleneck of `a`.
+    /// The number of TCP flows at the bottlenecks of `a` and `b`. With `None`, both paths cross the
+    /// bottleneck of `a`.
     flows: (u32, Option<u32>),
-    /// How long a transfer lasts.
+    /// The duration of a transfer.
     seconds: u64,
 }
 
@@ -48,7 +50,7 @@ fn flows(bottleneck: &str, count: u32) -> String {
     )
 }
 
-/// A bulk transfer over `paths`, with MPTCP or plain TCP.
+/// Returns a plan with a bulk transfer over `paths`, with MPTCP or plain TCP.
 fn plan(
     (seed, seconds): (u64, u64),
     (congestion, multipath): (&str, bool),
@@ -73,11 +75,11 @@ fn plan(
 /// The results of a transfer, as means over the seeds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Got {
-    /// Mbit/s to the application.
+    /// Goodput of the application, Mbit/s.
     goodput: f64,
-    /// Its goodput, divided by that of a mean competing TCP flow in the same run.
+    /// The goodput divided by that of an average competing TCP flow in the same run.
     share: f64,
-    /// Part of its bytes that went over path `a`.
+    /// The fraction of its bytes that were sent over path `a`.
     over_a: f64,
 }
 
@@ -87,7 +89,7 @@ impl Network {
         self.measure_with(congestion, used, used.len() > 1)
     }
 
-    /// Like `measure`, with MPTCP or plain TCP as requested.
+    /// Like `measure`, with MPTCP or plain TCP as given.
     fn measure_with(&self, congestion: &str, used: &[usize], multipath: bool) -> Got {
         let (flows_a, flows_b) = self.flows;
         let [a, b] = self.delays_ms;
@@ -126,10 +128,10 @@ impl Network {
     }
 }
 
-/// Goal 2 at one bottleneck: a connection with two subflows takes as much as one TCP. Without coupling it takes two
-/// shares if the RTTs are equal, and more than one share otherwise. With equal RTTs this is also goal 1. With
-/// different RTTs the coupled controllers miss goal 1 (docs/coupled.md). A single subflow with pushed data takes more
-/// than a TCP, and more than the coupled ones.
+/// Goal 2 at one bottleneck: a connection with two subflows gets as much as one TCP. Without coupling, it
+/// gets as much as two if the RTTs are equal, and otherwise more than one. With equal RTTs, this is also
+/// goal 1. With different RTTs, the coupled controllers do not reach goal 1 (docs/coupled.md). A single subflow
+/// with pushed data gets more than one TCP, and more than the coupled controllers.
 #[test]
 #[ignore = "long: 120 transfers of 200 s beside other flows"]
 fn at_a_shared_bottleneck_they_take_no_more_than_one_tcp() {
@@ -154,11 +156,11 @@ fn at_a_shared_bottleneck_they_take_no_more_than_one_tcp() {
     }
 }
 
-/// Goals 1 and 3 over two bottlenecks, one with three times the flows of the other.
+/// Goals 1 and 3 with two bottlenecks, one of which has three times as many flows as the other.
 ///
-/// In equilibrium uncoupled windows go with p^-1/2 and LIA's with 1 / p, so that with equal RTTs LIA's
-/// ratio of windows is the square of the uncoupled one; OLIA and BALIA leave the worse path even more
-/// (Khalili et al. 2012, Peng et al. 2016).
+/// In equilibrium, uncoupled windows are proportional to p^-1/2 and those of LIA to 1 / p. With equal RTTs,
+/// the ratio of LIA's windows is therefore the square of the uncoupled ratio. OLIA and BALIA use the worse
+/// path even less (Khalili et al. 2012, Peng et al. 2016).
 #[test]
 #[ignore = "long: 72 transfers of 200 s beside 16 flows"]
 fn over_two_bottlenecks_they_get_no_less_and_leave_the_worse_one() {
@@ -176,15 +178,15 @@ fn over_two_bottlenecks_they_get_no_less_and_leave_the_worse_one() {
     }
 }
 
-/// Goals 1 and 2 over two equal bottlenecks, where MPTCP can gain: more than one TCP
-/// gets, and still no more than the competing TCP. Uncoupled, it gets nearly twice that.
+/// Goals 1 and 2 with two equal bottlenecks, where MPTCP can gain. It gets more than one TCP, and not more
+/// than the competing TCP flows. Without coupling, it gets almost twice that.
 #[test]
 #[ignore = "long: 60 transfers of 100 s beside other flows"]
 fn over_equal_bottlenecks_they_gain_and_do_no_harm() {
     let network = Network { delays_ms: [20, 20], flows: (1, Some(1)), seconds: 100 };
     let best = network.measure("reno", &[0]).goodput;
     let uncoupled = network.measure("reno", &[0, 1]);
-    // A TCP in the same place has a single competitor, as above. With a single competitor, the flow that is ahead
+    // A TCP at this position has a single competitor, as above. Of two competing flows, the one that is ahead
     // stays ahead for long.
     assert!(uncoupled.goodput > 2.0 * best * (1.0 - CHANCE), "uncoupled {uncoupled:?}, one {best}");
     assert!(uncoupled.share > 1.0 + 2.0 * CHANCE, "there is harm to do: {uncoupled:?}");
@@ -195,7 +197,8 @@ fn over_equal_bottlenecks_they_gain_and_do_no_harm() {
     }
 }
 
-/// Two paths that random losses hold well below their rate, RTT 100 ms.
+/// Runs a transfer over paths with an RTT of 100 ms, whose random losses keep the rate far below the links'
+/// rate.
 fn lossy(congestion: &str, seed: u64, paths: usize, more: &str) -> Trace {
     let loss = r#","loss":{"bernoulli":0.002}"#;
     let mut links = Vec::new();
@@ -215,15 +218,15 @@ fn over_one_path_they_are_reno_to_the_byte() {
     for name in ["lia", "balia"] {
         assert_eq!(lossy(name, 1, 1, "").summary.digest, reno.summary.digest, "{name}");
     }
-    // OLIA keeps its count towards the next segment after a loss; Reno restarts it.
+    // After a loss, OLIA keeps its count towards the next segment, and Reno restarts it.
     let bytes = |trace: &_| numbers(trace, "subflows", "bytes")[0];
     let gain = bytes(&lossy("olia", 1, 1, "")) / bytes(&reno);
     assert!((0.97..1.03).contains(&gain) && (gain - 1.0).abs() > 1e-6, "{gain}");
     assert_ne!(lossy("wvegas", 1, 1, "").summary.digest, reno.summary.digest);
 }
 
-/// Payload acknowledged on the first subflow from 50 s on, Mbit/s; the second path, if there is one,
-/// is dead from 40 s on.
+/// Returns the rate acknowledged on the first subflow from 50 s on, Mbit/s. If there is a second path, it is
+/// dead from 40 s on.
 fn after_death(congestion: &str, paths: usize) -> f64 {
     let down = |link: &str| format!(r#"{{"at_ns":40000000000,"link":"{link}","change":"down"}}"#);
     let events = format!(r#","events":[{},{}]"#, down("b.core"), down("b.up"));
@@ -241,12 +244,16 @@ fn after_death(congestion: &str, paths: usize) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// If the dead path is removed from the sums, the survivor grows like Reno. A dead path that stays in the sums has a
-/// window of one segment and its last RTT: of the survivor's w segments LIA makes growth by (w / (w + 1))^2, so that the rate goes with w /
-/// (w + 1), 3 % less with the 30 of these losses. OLIA may take it for the best path, whose share of the growth the
-/// survivor gives away unused: alpha is -1/2, growth 0.94 - 0.5 of a segment a round trip, and the rate, which goes
-/// with its root, 0.66 where LIA has 0.97. Which of the two went longer between losses is chance, one half if both
-/// are alike; were it but a tenth of the time, it would cost 0.03 more than LIA.
+/// If the dead path is excluded from the sums, the remaining subflow grows like Reno. Otherwise the dead path
+/// is in the sums with a window of one segment and its last RTT.
+///
+/// LIA's growth is then multiplied by (w / (w + 1))^2 for a window of w segments. The rate is multiplied by w
+/// / (w + 1), which is 3 % less for the 30 segments of this test.
+///
+/// OLIA may regard the dead path as the best one. alpha of the remaining subflow is then -1/2, and its growth
+/// per round trip is 0.94 - 0.5 segments. The rate is proportional to the square root of the growth, 0.66,
+/// compared with 0.97 for LIA. It depends on chance which path went longer without a loss. If both paths are
+/// alike, the probability is one half. At a probability of one tenth, OLIA would lose 0.03 more than LIA.
 #[test]
 #[ignore = "long: 21 transfers of 200 s"]
 fn the_dead_slow_a_survivor_down_only_if_they_stay() {

@@ -1,4 +1,4 @@
-//! Background TCP flows beside the clients: their effect on the clients, and their end.
+//! Background TCP flows: their effect on the clients, and their end.
 
 mod common;
 
@@ -9,16 +9,17 @@ use anabranch_units::Seed;
 
 use common::simulate;
 
-/// Two pairs of links, `near` and `far`, of 12 Mbit/s: a full packet takes a millisecond.
+/// Two pairs of links, `near` and `far`, of 12 Mbit/s. A full packet takes one millisecond.
 const LINKS: &str = r#"
   {"name":"near.down","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"near.up","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"far.down","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"far.up","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000}"#;
-/// The payload that a full link carries.
+/// The payload rate of a full link.
 const FULL_MBPS: f64 = 12.0 * 1448.0 / 1500.0;
 
-/// A client with Reno over `near`, plain TCP, for `seconds`; `rest` holds cross traffic and the like.
+/// Returns a plan with a client over `near` for `seconds`, with Reno and plain TCP. `rest` has further keys,
+/// such as cross traffic.
 fn plan(seed: u64, seconds: u64, rest: &str) -> String {
     format!(
         r#"{{"scenario":"cross","seed":{seed},"run":0,
@@ -33,7 +34,7 @@ fn plan(seed: u64, seconds: u64, rest: &str) -> String {
     )
 }
 
-/// A group of flows over one pair of links, starting at `start_s`.
+/// Returns a group of flows over one pair of links, which start at `start_s`.
 fn group(name: &str, over: &str, kind: &str, count: u32, start_s: u64, more: &str) -> String {
     format!(
         r#"{{"name":"{name}","data":["{over}.down"],"acks":["{over}.up"],{kind},
@@ -63,11 +64,11 @@ fn goodput(trace: &Trace, seconds: u64) -> f64 {
     table(trace, "connections").numbers("bytes_read")[0] * 8e-6 / seconds as f64
 }
 
-/// The first rows of a table.
+/// Returns the first rows of a table.
 fn head(trace: &Trace, name: &str, rows: usize) -> String {
     let columns = &table(trace, name).columns;
     let rows: Vec<usize> = (0..rows).collect();
-    // As text, in which a missing number equals another.
+    // As text, because a missing number (NaN) is not equal to another one.
     let cuts: Vec<_> = columns.iter().map(|(name, column)| (name, column.take(&rows))).collect();
     format!("{cuts:?}")
 }
@@ -117,7 +118,7 @@ fn a_flow_takes_nothing_before_its_start_and_its_share_after_it() {
 
 #[test]
 fn flows_on_other_links_move_nothing_of_a_client() {
-    // The client's link draws losses and jitter, so a shifted draw would be visible.
+    // The client's link draws losses and jitter. If the draws were shifted, the results would differ.
     let lossy = |text: String| {
         let clean = r#""delay_ns":25000000},
   {"name":"near.up""#;
@@ -137,7 +138,7 @@ fn flows_on_other_links_move_nothing_of_a_client() {
     }
     assert_eq!(head(&alone, "links", 2), head(&beside, "links", 2));
 
-    // A further group does not change the start times of the first group either.
+    // A further group does not change the start times of the first group.
     let first = simulate(&lossy(plan(4, 40, &crossed(&groups[..1]))));
     let starts = |trace: &Trace| table(trace, "cross_traffic").numbers("start_s");
     assert_eq!(starts(&first), starts(&beside)[..5]);
@@ -178,7 +179,7 @@ fn a_flow_ends_when_its_bytes_are_read_or_its_time_is_over() {
     assert!(end[4].is_nan() && flows.numbers("goodput_mbps")[4].is_nan());
     assert_eq!(flows.numbers("bytes_read")[4..], [0.0]);
 
-    // A finished flow is silent, and the client has the link to itself again.
+    // A finished flow sends nothing, so the client can use the whole link again.
     let samples = table(&trace, "cross_samples");
     let (t, flow) = (samples.numbers("t_s"), samples.numbers("flow"));
     let last = |which: usize| {
@@ -226,8 +227,8 @@ fn links_that_fail_hit_flows_and_interfaces_of_clients_do_not() {
 
 #[test]
 fn a_flow_whose_links_fail_for_good_is_told_as_broken() {
-    // The server gives up with the first timeout after 924.6 s (`tcp_retries2`), and timeouts are two
-    // minutes apart by then; a flow that begins meanwhile never connects.
+    // The server gives up with the first timeout after 924.6 s (`tcp_retries2`). Timeouts are two minutes
+    // apart then. A flow that starts in the meantime never connects.
     let text = plan(
         1,
         1200,
@@ -242,15 +243,16 @@ fn a_flow_whose_links_fail_for_good_is_told_as_broken() {
     assert_eq!(words(&trace, "cross_traffic", "fate"), ["broken", "broken"]);
     let end = flows.numbers("end_s");
     assert!((934.0..1055.0).contains(&end[0]), "{end:?}");
-    // Ten repetitions of the SYN, the last after 67 s, and a wait of 64 s (`tcp_syn_retries`). On the timer wheel six
-    // of these waits may be 32 ms too long, three 256 ms and two 2.048 s (`calc_wheel_index`), and none is too short.
+    // The SYN is repeated ten times, the last time after 67 s, and then the client waits for 64 s
+    // (`tcp_syn_retries`). On the timer wheel, six of these waits may be 32 ms too long, three 256 ms and two
+    // 2.048 s (`calc_wheel_index`). No wait is too short.
     assert!((151.0..156.1).contains(&end[1]), "{end:?}");
     assert!(flows.numbers("connect_s")[1].is_nan());
 }
 
 #[test]
 fn a_client_that_waits_in_vain_ends_the_run_beside_flows_that_go_on() {
-    // Its server gives up after a quarter of an hour, and the client is not notified.
+    // The server of the flow gives up after a quarter of an hour. The client is not notified.
     let cut = r#""events":[{"at_ns":5000000000,"link":"near.down","change":"down"}]"#;
     let outcome = |rest: &str| {
         let text = plan(1, 1, &format!("{rest},{cut}"))
@@ -259,8 +261,8 @@ fn a_client_that_waits_in_vain_ends_the_run_beside_flows_that_go_on() {
     };
     let paced = r#""kind":"paced","rate_bps":1000000"#;
     for rest in [String::new(), crossed(&[group("load", "far", paced, 1, 0, "")])] {
-        // The flow is given up between 929 and 1050 s: a timeout of 120 to 123 s after the last packet left, with 300 s
-        // without packets.
+        // The flow is given up between 929 and 1050 s. The last packet is followed by a timeout of 120 to 123
+        // s, and by 300 s without packets.
         let trace = outcome(&rest).expect("a run that ends");
         let connections = trace.table("connections").expect("a table");
         assert_eq!(connections.column("finished"), Some(&Column::Bool(vec![false])));
@@ -286,7 +288,7 @@ fn much_random_cross_traffic_passes_every_check() {
     }
 }
 
-/// Runs a random world a seed, twice, and returns what became of the flows.
+/// Runs a random world twice for each seed. Returns the fates of the flows.
 fn cross(seeds: Range<u64>) -> Vec<String> {
     let mut fates: Vec<String> = Vec::new();
     for seed in seeds {

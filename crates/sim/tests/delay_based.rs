@@ -1,5 +1,6 @@
-//! Compound TCP, CCP, CCPD and the papers' CUBIC over simulated paths. The behaviour of a reconstruction is
-//! measured here and described in docs/reference/plugins.md. If a test fails, change the description there.
+//! Compound TCP, CCP, CCPD and the papers' CUBIC over simulated paths. These tests measure the behaviour of
+//! the reconstructions, which docs/reference/plugins.md describes. If a test fails, change the description
+//! there.
 
 mod common;
 
@@ -7,7 +8,7 @@ use anabranch_sim::Trace;
 
 use common::{numbers, total};
 
-/// Mb/s that a link's packets carry as payload: 1448 of 1500 bytes.
+/// The payload fraction of a link's rate: 1448 of 1500 bytes.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
 
 #[derive(Clone, Copy)]
@@ -19,7 +20,7 @@ struct Path {
 }
 
 impl Path {
-    /// Segments that the path holds without a queue.
+    /// Returns the number of segments that the path holds without a queue.
     fn pipe(&self) -> f64 {
         self.mbps * 1e6 / 12_000.0 * self.rtt_ms / 1e3
     }
@@ -61,12 +62,12 @@ struct Outcome {
     queue_drops: f64,
     losses: f64,
     timeouts: f64,
-    /// Averages after the first third of the run: segments, and milliseconds.
+    /// Averages after the first third of the run: in segments, and in milliseconds.
     cwnd: f64,
     srtt_ms: f64,
 }
 
-/// A bulk flow of `seconds`.
+/// Runs a bulk flow for `seconds`.
 fn bulk(path: Path, congestion: &str, seconds: f64) -> Outcome {
     let rest = format!(r#""application":{{"kind":"bulk","duration_ns":{}}}"#, seconds * 1e9);
     let trace = simulate(&[path], congestion, &rest);
@@ -90,14 +91,14 @@ fn bulk(path: Path, congestion: &str, seconds: f64) -> Outcome {
 fn compound_fills_a_long_fat_path_faster_than_reno() {
     let path = Path { mbps: 60.0, rtt_ms: 100.0, queue: 120, loss: 0.0 };
     let [reno, compound] = ["reno", "compound"].map(|name| bulk(path, name, 40.0));
-    // Slow start overflowed the queue, and both had to climb again.
+    // Slow start has overflowed the queue, so both windows had to grow again.
     assert!(reno.queue_drops > 100.0 && compound.queue_drops > 100.0);
     assert!(compound.mbps > 1.08 * reno.mbps, "{compound:?} {reno:?}");
     assert!(compound.mbps > 0.92 * path.mbps * PAYLOAD, "{compound:?}");
 }
 
-/// A queue of 40 packets hardly ever holds gamma = 30 of this flow's before it overflows. Tuned gamma adapts: the
-/// delay window shrinks, and the flow has no losses for longer than the other.
+/// A queue of 40 packets overflows before gamma = 30 segments of this flow are in it for long. Tuned gamma
+/// adapts: the delay window shrinks, and the flow has longer periods without losses.
 #[test]
 fn tuned_gamma_backs_off_from_a_queue_that_fixed_gamma_overflows() {
     let path = Path { mbps: 40.0, rtt_ms: 100.0, queue: 40, loss: 0.0 };
@@ -107,8 +108,9 @@ fn tuned_gamma_backs_off_from_a_queue_that_fixed_gamma_overflows() {
     assert!(tuned.mbps > 1.1 * fixed.mbps, "{tuned:?} {fixed:?}");
 }
 
-/// Random loss, which both meet alike: on the papers' paths the windows stay under the gate and
-/// Compound is Reno, on fat ones the delay window fills what Reno leaves.
+/// Both flows have the same random loss. On the papers' paths, the window stays below `low_window`, and
+/// Compound behaves like Reno. On paths with a large bandwidth-delay product, the delay window uses the
+/// capacity that Reno does not use.
 #[test]
 fn compound_is_reno_at_small_windows_and_more_at_large_ones() {
     let small = Path { mbps: 3.0, rtt_ms: 100.0, queue: 50, loss: 0.005 };
@@ -125,8 +127,8 @@ fn compound_is_reno_at_small_windows_and_more_at_large_ones() {
     assert!((1.2..3.0).contains(&share), "{share}: {compound:?} {reno:?}");
 }
 
-/// Papers, trap 1: at 0.5 % and 100 ms the curve alone averages some ten segments where Reno, and so
-/// CUBIC with its Reno-friendly region, has seventeen.
+/// Papers, trap 1: at 0.5 % loss and 100 ms, the curve alone has an average window of about ten segments.
+/// Reno has 17 segments, and so has CUBIC with its Reno-friendly region.
 #[test]
 fn cubic_as_printed_lacks_the_reno_friendly_region() {
     let path = Path { mbps: 20.0, rtt_ms: 100.0, queue: 500, loss: 0.005 };
@@ -138,18 +140,18 @@ fn cubic_as_printed_lacks_the_reno_friendly_region() {
     }
     assert!((14.0..20.0).contains(&reference.cwnd), "{reference:?}");
     assert!((8.0..14.0).contains(&curve.cwnd), "{curve:?}");
-    // The print falls to 0.3 W_max where its own loss rule says 0.7.
+    // The printed form falls to 0.3 W_max, and its own loss rule would give 0.7 W_max.
     assert!(printed.cwnd < 0.9 * curve.cwnd, "{printed:?} {curve:?}");
 }
 
-/// PC16.3, PC16.11: CCP retransmits in cases in which the others do not.
+/// PC16.3, PC16.11: CCP retransmits in cases in which the other controllers do not.
 #[test]
 fn ccp_overflows_a_short_queue_again_and_again() {
     let path = Path { mbps: 5.0, rtt_ms: 50.0, queue: 10, loss: 0.0 };
     let [cubic, reno, ccp] = ["cubic", "reno", "ccp"].map(|name| bulk(path, name, 60.0));
     for other in [&cubic, &reno] {
         assert!(other.queue_drops > 10.0, "{other:?}");
-        // Reno loses 117 here, as Linux 6.12 does on the same links: 113 to 117 in four runs.
+        // Reno has 117 losses here. Linux 6.12 has 113 to 117 on the same links, in four runs.
         assert!(ccp.retransmissions > 5.0 * other.retransmissions, "{ccp:?} {other:?}");
     }
     assert!(ccp.mbps < cubic.mbps, "and it does not pay: {ccp:?} {cubic:?}");
@@ -172,8 +174,8 @@ fn ccp_does_not_react_to_random_loss() {
     }
 }
 
-/// SD18.10: "underestimates cwnd in lossy and narrow bandwidth paths". If Kp is below 3, the window is smaller than
-/// the path's capacity, and with Kp of 3 it is larger. The cause is Kp, not loss or bandwidth.
+/// SD18.10: "underestimates cwnd in lossy and narrow bandwidth paths". With Kp below 3, the window is smaller
+/// than the path's capacity, and with Kp of 3 it is larger. The cause is Kp, not the loss or the bandwidth.
 #[test]
 fn whether_ccp_underestimates_a_narrow_lossy_path_hangs_on_kp() {
     let path = Path { mbps: 3.0, rtt_ms: 100.0, queue: 50, loss: 0.005 };
@@ -188,9 +190,10 @@ fn whether_ccp_underestimates_a_narrow_lossy_path_hangs_on_kp() {
     assert!(wide < 0.95, "on a wide path too: {wide}");
 }
 
-/// The effect of Kp over its required range. The law reacts with the gain Kp / 3 once per round trip, to a backlog
-/// that is one round trip old. It converges below 3 and diverges above. With 1 the queue is empty, and cwnd = (B -
-/// cwnd) / 2 is a third of the capacity of the path with its longest wait.
+/// The effect of Kp over its required range. The law reacts once per round trip with the gain Kp / 3, to a
+/// backlog that is one round trip old. It converges for Kp below 3 and diverges above. With Kp of 1, the
+/// queue is empty. cwnd = (B - cwnd) / 2 is then a third of B, the capacity of the path with its longest
+/// queue.
 #[test]
 fn the_gain_decides_between_unused_and_overflowing_paths() {
     let path = Path { mbps: 5.0, rtt_ms: 100.0, queue: 25, loss: 0.0 };
@@ -206,8 +209,7 @@ fn the_gain_decides_between_unused_and_overflowing_paths() {
     assert!(three.cwnd > path.pipe() && four.cwnd > path.pipe(), "{three:?} {four:?}");
 }
 
-/// The window during recovery matters: if the law continues, recovery ends
-/// in timeouts.
+/// The window during recovery is important: if the law also sets the window then, recovery ends in timeouts.
 #[test]
 fn a_law_that_goes_on_in_recovery_ends_in_timeouts() {
     let path = Path { mbps: 5.0, rtt_ms: 100.0, queue: 25, loss: 0.0 };
@@ -216,8 +218,8 @@ fn a_law_that_goes_on_in_recovery_ends_in_timeouts() {
     assert!(law.mbps < 0.9 * frozen.mbps, "{frozen:?} {law:?}");
 }
 
-/// Two paths, losses, a short queue, and one of them gone for a while: all bytes arrive, under the
-/// simulator's checkers.
+/// A transfer over two paths with losses and a short queue. One path fails for a while. All bytes arrive, and
+/// all checks of the simulator pass.
 #[test]
 fn a_transfer_ends_over_losses_queues_and_a_handover() {
     let paths = [

@@ -1,25 +1,25 @@
-//! Simulations whose endpoints use ECN (RFC 3168) over queues that mark, and over queues that do not.
+//! Simulations with endpoints that use ECN (RFC 3168), over queues that mark and queues that do not.
 
 mod common;
 
 use anabranch_sim::Trace;
 use common::{numbers, simulate, srtt, total};
 
-/// Seconds that a session lasts.
+/// The duration of a session, seconds.
 const SECONDS: u64 = 30;
 
-/// `CoDel` that marks.
+/// A `CoDel` queue that marks.
 const MARKS: &str = r#","discipline":{"name":"codel","values":{"ecn":1}}"#;
-/// `CoDel` that drops.
+/// A `CoDel` queue that drops.
 const DROPS: &str = r#","discipline":{"name":"codel","values":{"ecn":0}}"#;
 
-/// The ECN configuration of each side.
+/// Returns the ECN configuration of both sides.
 fn ecn(client: &str, server: &str) -> String {
     format!(r#","ecn":{{"client":"{client}","server":"{server}"}}"#)
 }
 
-/// A bulk session over `paths` paths of 10 Mb/s and 20 ms each way, with a queue of 400 packets (about 480 ms).
-/// `down` has further keys of the links towards the client.
+/// Returns a plan with a bulk session over `paths` paths of 10 Mb/s and 20 ms each way. The queues hold 400
+/// packets, about 480 ms. `down` has further keys of the links towards the client.
 fn plan(paths: usize, congestion: &str, ecn: &str, down: &str) -> String {
     let (multipath, nanos) = (paths > 1, SECONDS * 1_000_000_000);
     let link = r#""rate_bps":10000000,"queue":{"packets":400},"delay_ns":20000000"#;
@@ -44,7 +44,7 @@ fn goodput(trace: &Trace) -> f64 {
     total(trace, "connections", "bytes_read") * 8e-6 / SECONDS as f64
 }
 
-/// Packets that any link has dropped.
+/// Returns the number of packets that were dropped by any link.
 fn dropped(trace: &Trace) -> f64 {
     ["dropped_aqm", "dropped_queue", "dropped_loss"].iter().map(|c| total(trace, "links", c)).sum()
 }
@@ -62,7 +62,7 @@ fn a_queue_that_marks_stays_short_and_drops_nothing() {
         let told = total(&with, "subflows", "delivered_ce");
         let reductions = total(&with, "subflows", "ecn_reductions");
         assert!(marked > 0.0 && told >= marked / 2.0, "{congestion}: {told} of {marked}");
-        // The window is reduced at most once per round trip, and each reduction has a mark.
+        // The window is reduced at most once per round trip, and there is a mark for each reduction.
         assert!(reductions > 0.0 && reductions <= marked, "{congestion}: {reductions}, {marked}");
         assert!(srtt(&with) < 70.0, "{congestion}: {} ms", srtt(&with));
         let share = goodput(&with) / goodput(&without);
@@ -103,7 +103,7 @@ fn it_takes_both_sides_and_by_default_neither_asks() {
 
 #[test]
 fn bbr_answers_no_marks_unless_it_is_asked_to() {
-    // Linux's version 1, and version 3 except on routes that are declared low-latency.
+    // Linux's version 1 ignores marks. Version 3 ignores them except on paths with a short RTT.
     for congestion in ["bbr", "bbr3"] {
         let with = simulate(&plan(1, congestion, &ecn("request", "accept"), MARKS));
         let tail = simulate(&plan(1, congestion, "", ""));
@@ -123,7 +123,7 @@ fn bbr_flows_that_count_marks_share_a_short_queue() {
         let trace = simulate(&plan.replacen('{', &format!(r#"{{"clients":{clients},"#), 1));
         let marked = total(&trace, "links", "marked");
         assert!(marked > 0.0, "{congestion}");
-        // 40 ms of the RTT are the path.
+        // 40 ms of the RTT are propagation delay.
         (goodput(&trace), srtt(&trace) - 40.0, total(&trace, "subflows", "delivered_ce") / marked)
     };
     for clients in [2, 4] {
@@ -134,7 +134,7 @@ fn bbr_flows_that_count_marks_share_a_short_queue() {
         assert!(counting.0 > 0.95 * deaf.0, "{counting:?}, {deaf:?}");
         // Each mark is reported separately.
         assert!((0.95..1.05).contains(&counting.2), "{counting:?}");
-        // Above 40 ms, marks are ignored unless the configuration requests them.
+        // With an RTT above 40 ms, marks are ignored unless the configuration requests them.
         let far = told("bbr3(ecn = true)", clients);
         assert!(far.1 > 40.0, "{far:?}, {deaf:?}");
     }

@@ -1,4 +1,4 @@
-//! IPv6 and IPv4 beside each other: what a full link carries of payload, by arithmetic.
+//! IPv4 and IPv6 paths together: the payload rate of a full link, compared with arithmetic.
 
 mod common;
 
@@ -6,15 +6,17 @@ use anabranch_sim::Trace;
 
 use common::{numbers, paths, simulate, total};
 
-/// Rate of every link, Mbit/s, and bytes of a full packet.
+/// The rate of every link in Mbit/s, and the size of a full packet in bytes.
 const RATE: f64 = 12.0;
 const PACKET: f64 = 1500.0;
-/// Headers of IP of both families, of TCP with timestamps, and of a DSS with a `DATA_ACK` of 8 bytes.
+/// The sizes of the headers: IP of both families, TCP with timestamps, and a DSS with a `DATA_ACK` of 8
+/// bytes.
 const IP: [(&str, f64); 2] = [("ipv4", 20.0), ("ipv6", 40.0)];
 const TCP: f64 = 20.0 + 12.0;
 const DSS: f64 = 28.0;
 
-/// Paths of these families over a pair of links each, for 40 s; `rest` holds cross traffic and the like.
+/// Returns a plan for 40 s with a path of each of these families. `rest` has further keys, such as cross
+/// traffic.
 fn plan(families: &[&str], rest: &str) -> String {
     let (mut links, mut paths) = (Vec::new(), Vec::new());
     for (index, family) in families.iter().enumerate() {
@@ -40,7 +42,8 @@ fn plan(families: &[&str], rest: &str) -> String {
     )
 }
 
-/// The rate acknowledged on a subflow or flow from 20 s to 40 s, from a table of samples, Mbit/s.
+/// Returns the rate acknowledged on a subflow or flow from 20 s to 40 s, Mbit/s. The data is from a table of
+/// samples.
 fn steady(trace: &Trace, table: &str, key: &str, which: usize) -> f64 {
     let (times, keys) = (numbers(trace, table, "t_s"), numbers(trace, table, key));
     let bytes = numbers(trace, table, "bytes_acked");
@@ -57,9 +60,10 @@ fn a_full_link_carries_less_payload_by_the_longer_header() {
         assert!(total(&trace, "links", "dropped_queue") < 1.0, "the receive buffer is the limit");
         let expected = RATE * (PACKET - header - TCP) / PACKET;
         let goodput = steady(&trace, "samples", "subflow", 0);
-        // At each end of the 20 s, one acknowledgement more or less may count: two segments of 20,000.
+        // At each end of the 20 s, one acknowledgement of two segments may be missing or additional, of
+        // 20,000 segments.
         assert!((goodput / expected - 1.0).abs() < 2e-4, "{family}: {goodput}, not {expected}");
-        // And full packets are of 1500 bytes in both.
+        // Full packets have 1500 bytes in both families.
         let down = numbers(&trace, "links", "bytes_delivered")[0];
         let packets = numbers(&trace, "links", "delivered")[0];
         assert!((0.0..3.0).contains(&(PACKET - down / packets)), "{} bytes", down / packets);
@@ -103,7 +107,7 @@ fn an_ipv6_interface_goes_and_comes_beside_one_of_ipv4() {
     };
     let events = format!(r#","events":[{},{}]"#, change(10, "removed"), change(20, "up"));
     let trace = simulate(&plan(&["ipv4", "ipv6"], &events));
-    // The first subflow over IPv6 ended, and another one took its place.
+    // The first subflow over IPv6 has ended, and another subflow has replaced it.
     assert_eq!(paths(&trace), ["p0", "p1", "p1"]);
     let bytes = numbers(&trace, "subflows", "bytes");
     assert!(bytes.iter().all(|bytes| *bytes > 10e6), "{bytes:?}");

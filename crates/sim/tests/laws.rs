@@ -1,5 +1,5 @@
-//! One Reno flow against the laws of TCP throughput: Mathis et al. (CCR 1997), PFTK (Padhye et al.,
-//! SIGCOMM 1998), and the arithmetic of the sawtooth over a drop-tail queue.
+//! Compares one Reno flow with laws of TCP throughput: Mathis et al. (CCR 1997), PFTK (Padhye et al., SIGCOMM
+//! 1998), and the arithmetic of the sawtooth over a drop-tail queue.
 
 mod common;
 
@@ -7,13 +7,13 @@ use anabranch_sim::Trace;
 
 use common::{numbers, total};
 
-/// Payload of a segment beside 12 bytes of timestamps, and its packet.
+/// The payload of a segment with timestamps, in bytes, and the size of its packet in bits.
 const PAYLOAD: f64 = 1448.0;
 const PACKET_BITS: f64 = 1500.0 * 8.0;
-/// Round trip without queues, seconds.
+/// The round-trip time without queues, seconds.
 const RTT: f64 = 0.1;
 
-/// A bulk transfer by Reno over one path of [`RTT`], losses on the way down.
+/// Runs a bulk transfer by Reno over one path with an RTT of [`RTT`]. The downlink has losses.
 fn transfer(seed: u64, seconds: u64, rate_bps: u64, queue: u64, loss: f64) -> Trace {
     let half_ns = (RTT / 2.0 * 1e9) as u64;
     let text = format!(
@@ -33,8 +33,8 @@ fn transfer(seed: u64, seconds: u64, rate_bps: u64, queue: u64, loss: f64) -> Tr
     common::simulate(&text)
 }
 
-/// PFTK's full model (equation 30 without the receiver's window), packets per second sent: `b`
-/// segments are acknowledged together, `t0` is the first timeout.
+/// The full model of PFTK (equation 30 without the receiver's window), in packets sent per second. `b`
+/// segments are acknowledged together, and `t0` is the first timeout.
 fn pftk(p: f64, b: f64, rtt: f64, t0: f64) -> f64 {
     let c = (2.0 + b) / (3.0 * b);
     let window = c + (8.0 * (1.0 - p) / (3.0 * b * p) + c * c).sqrt();
@@ -47,19 +47,21 @@ fn pftk(p: f64, b: f64, rtt: f64, t0: f64) -> f64 {
         / (rtt * (b / 2.0 * window + 1.0) + timeouts * t0 * backoff / (1.0 - p))
 }
 
-/// Independent losses on a path that is never full, from one in a thousand to three in a hundred.
+/// Independent losses on a path that is never full, from 0.1 % to 3 %.
 ///
-/// Reno as Linux has it grows by one segment for a window of *segments* acknowledged
-/// (`tcp_cong_avoid_ai`, like RFC 3465), so that its receiver's delayed acknowledgements do not slow
-/// it: of both laws the variant that acknowledges every segment holds, b = 1.
+/// Reno in Linux grows by one segment per window of acknowledged *segments* (`tcp_cong_avoid_ai`, like RFC
+/// 3465), so delayed acknowledgements do not slow it down. Both laws therefore apply with one acknowledgement
+/// per segment, b = 1.
 ///
-/// - Above: C / (RTT sqrt(p)) with C = 1.31, Mathis et al.'s constant for random losses (table 1; for periodic ones
-///   it is sqrt(3/2) = 1.22, with delayed acknowledgements 0.93 and 0.87). The bound assumes no timeouts and counts
-///   no loss twice, so it is an upper bound. The constant for periodic losses is not a bound here: chance alone puts
-///   Reno above it where losses are rare (1.26 at one in a thousand, over eight seeds).
-/// - Below: PFTK with b = 1. PFTK assumes that all segments after the first loss of a round are lost, and knows no
-///   SACK. It therefore predicts more timeouts than independent losses cause, so it is a lower bound. The rate goes
-///   with p^-1/2 and the p of the run is used, so chance leaves less than 1 / sqrt(drops), 2 % here.
+/// - Upper bound: C / (RTT sqrt(p)) with C = 1.31, the constant of Mathis et al. for random losses (table 1).
+///   For periodic losses, C is sqrt(3/2) = 1.22, and 0.93 and 0.87 with delayed acknowledgements. The formula
+///   assumes that there are no timeouts and counts every loss once, so it is an upper bound. The constant for
+///   periodic losses is no upper bound here, because chance can lift Reno above it if losses are rare (1.26
+///   at 0.1 %, over eight seeds).
+/// - Lower bound: PFTK with b = 1. PFTK assumes that all segments after the first loss of a round are lost,
+///   and does not model SACK. It therefore predicts more timeouts than independent losses cause. The rate is
+///   proportional to p^-1/2, and the p of the run is used, so the error due to chance is less than 1 /
+///   sqrt(drops), 2 % here.
 fn lies_between_pftk_and_mathis(cases: &[(f64, u64)]) {
     for &(loss, seconds) in cases {
         let trace = transfer(3, seconds, 200_000_000, 10_000, loss);
@@ -67,18 +69,18 @@ fn lies_between_pftk_and_mathis(cases: &[(f64, u64)]) {
         let drops = numbers(&trace, "links", "dropped_loss")[0];
         assert!(total(&trace, "links", "dropped_queue") < 1.0, "the link is not congested");
 
-        // The loss took effect: four binomial deviations, and each drop was repaired.
+        // The losses occurred: their number is within four standard deviations, and each drop was repaired.
         let bound = 4.0 * (entered[0] * loss * (1.0 - loss)).sqrt();
         assert!((drops - entered[0] * loss).abs() < bound, "{drops} of {} at {loss}", entered[0]);
         assert!(drops > 2000.0, "{drops} drops");
         assert!(total(&trace, "subflows", "retransmissions") > drops - 10.0);
-        // And acknowledgements were delayed: far fewer than one a segment.
+        // Acknowledgements were delayed: there are far fewer than one per segment.
         assert!(entered[1] < 0.75 * entered[0], "{} for {}", entered[1], entered[0]);
 
         let p = drops / entered[0];
         let rate = total(&trace, "subflows", "data_segments") / seconds as f64;
         let above = 1.31 / (RTT * p.sqrt());
-        // Linux's timeout is never below SRTT + 200 ms.
+        // Linux's timeout is at least SRTT + 200 ms.
         let below = pftk(p, 1.0, RTT, RTT + 0.2) * (1.0 - 1.0 / drops.sqrt());
         assert!(
             (below..above).contains(&rate),
@@ -101,15 +103,15 @@ fn reno_under_any_random_loss_lies_between_pftk_and_mathis() {
     lies_between_pftk_and_mathis(&[(0.001, 6000), (0.003, 4000), (0.03, 3000)]);
 }
 
-/// Without random loss the window climbs by one segment a round trip until the queue overflows and is
-/// halved then. From W = P + q (P packets of pipe, q of queue) it falls to W / 2; while below P the
-/// round trip is constant and the link idle in part, above it the queue grows and the link is full.
-/// Counting packets and time of both parts gives the utilisation. This omits the round
-/// trip that recovery takes: one of W / 2 a sawtooth.
+/// Without random loss, the window grows by one segment per round trip until the queue overflows, and is then
+/// halved. It falls from W = P + q to W / 2, where P packets are in flight without a queue, and q is the
+/// queue's capacity. While the window is below P, the round trip is constant and the link is partly idle.
+/// Above P, the queue grows and the link is full. The utilisation follows from the packets and the time of
+/// both parts. This omits the round trip of recovery, with W / 2 packets per sawtooth.
 #[test]
 #[ignore = "long: five flows of 1000 s"]
 fn reno_over_any_drop_tail_queue_uses_what_the_sawtooth_fills() {
-    // A packet takes a millisecond: P = 100.
+    // A packet takes one millisecond, so P = 100.
     let (rate_bps, pipe) = (12_000_000, 100.0);
     for queue in [10, 25, 50, 100, 200] {
         let seconds = 1000;
@@ -129,9 +131,9 @@ fn reno_over_any_drop_tail_queue_uses_what_the_sawtooth_fills() {
             "queue {queue}: {used}, not {law}"
         );
 
-        // After slow start, the window's peak is the capacity of pipe and queue plus the growth of one more
-        // round trip before the loss is detected. No segment waits longer than a full queue and one service
-        // more for the second segment of a delayed acknowledgement.
+        // After slow start, the largest window is the capacity of path and queue plus the growth of one more
+        // round trip, because the loss is detected one round trip later. A segment waits at most for a full
+        // queue, and for one more service time if it is the second segment of a delayed acknowledgement.
         let late = |column| {
             let all = numbers(&trace, "samples", column);
             all[all.len() / 5..].iter().copied().fold(0.0, f64::max)
@@ -141,7 +143,7 @@ fn reno_over_any_drop_tail_queue_uses_what_the_sawtooth_fills() {
         let longest = late("srtt_ms") - RTT * 1000.0;
         assert!((room - 1.0..room + 1.5).contains(&longest), "queue {queue}: {longest} ms");
 
-        // Each drop is repaired once, nothing is sent again needlessly, nothing waits for a timer.
+        // Each drop is repaired once, no segment is retransmitted needlessly, and no timer expires.
         let dropped = total(&trace, "links", "dropped_queue");
         assert!(dropped > 50.0, "{dropped} drops");
         let again = total(&trace, "subflows", "retransmissions");

@@ -1,15 +1,16 @@
-//! Links that carry smaller packets than hosts send, with and without ICMP messages (RFC 1191, RFC 2923).
+//! Links with an MTU below the size of the hosts' packets, with and without ICMP messages (RFC 1191, RFC
+//! 2923).
 
 mod common;
 
 use anabranch_sim::{Plan, Trace};
 use common::{numbers, simulate, total};
 
-/// The length of the download: the client checks every byte.
+/// The size of the download in bytes. The client checks every byte.
 const BYTES: u64 = 4_000_000;
 
-/// A session over `paths` paths of 10 Mb/s and 20 ms each way. `down` and `up` have further keys of the last path's
-/// links, and `more` has further keys of the plan.
+/// Returns a plan with a session over `paths` paths of 10 Mb/s and 20 ms each way. The arguments have further
+/// keys: of the last path's links (`down`, `up`) and of the plan (`more`).
 fn plan(paths: usize, down: &str, up: &str, more: &str) -> String {
     let multipath = paths > 1;
     let link = r#""rate_bps":10000000,"queue":{"packets":200},"delay_ns":20000000"#;
@@ -34,7 +35,7 @@ fn plan(paths: usize, down: &str, up: &str, more: &str) -> String {
     )
 }
 
-/// Everything was read, and how long that took, seconds.
+/// Returns the duration of the download in seconds. Asserts that all bytes were read.
 fn lasted(trace: &Trace) -> f64 {
     assert!((total(trace, "connections", "bytes_read") - BYTES as f64).abs() < 1.0);
     numbers(trace, "connections", "duration_s")[0]
@@ -45,13 +46,13 @@ fn a_sender_that_is_told_sends_smaller_segments_and_loses_no_time() {
     let plain = simulate(&plan(1, "", "", ""));
     let small = simulate(&plan(1, r#","mtu":1400"#, "", ""));
     let dropped = numbers(&small, "links", "dropped_mtu");
-    // The larger segments of the first window, sent before the ICMP message arrived.
+    // The segments of the first window are too large, because they were sent before the ICMP message arrived.
     assert_eq!(dropped, [10.0, 0.0]);
     let resent = total(&small, "subflows", "retransmissions");
     assert!((20.0 - resent).abs() < 1.0, "each in two pieces: {resent}");
     assert!(total(&small, "subflows", "timeouts") < 1.0);
-    // The difference is a round trip for the ICMP message, and the headers of more packets: 1348 instead of 1448
-    // bytes each.
+    // The difference is one round trip for the ICMP message, and the headers of more packets: their payload
+    // is 1348 instead of 1448 bytes.
     let (with, without) = (lasted(&small), lasted(&plain));
     assert!(with > without && with < without * 1.02 + 0.1, "{with} s against {without} s");
     let segments = |trace: &Trace| total(trace, "subflows", "data_segments");
@@ -60,13 +61,13 @@ fn a_sender_that_is_told_sends_smaller_segments_and_loses_no_time() {
 
 #[test]
 fn without_news_nothing_large_ever_arrives() {
-    // RFC 2923 section 2.1: a black hole. Probing for it (RFC 4821) is not implemented.
+    // RFC 2923 section 2.1: a black hole. Probing for a smaller MTU (RFC 4821) is not implemented.
     let text = plan(1, r#","mtu":1400,"icmp":false"#, "", "");
     let hole = simulate(&text);
     assert!(total(&hole, "links", "dropped_mtu") > 10.0);
     assert!(total(&hole, "subflows", "timeouts") > 3.0);
     assert!(total(&hole, "connections", "bytes_read") < 1.0);
-    // If the way back is down, the ICMP message is lost like other packets.
+    // If the uplink is down, the ICMP message is lost like other packets.
     let falls = r#"{"at_ns":1000000000,"link":"p0.down","change":{"mtu":1400}}"#;
     let cut = format!(
         r#","events":[{{"at_ns":999000000,"link":"p0.up","change":"down"}},{falls},

@@ -1,5 +1,5 @@
-//! Managed queues, and packets that are delayed, duplicated or corrupted: whole TCP connections, with all checks of
-//! the simulator.
+//! Whole TCP connections over managed queues, and over links that reorder, duplicate or corrupt packets. All
+//! checks of the simulator apply.
 
 mod common;
 
@@ -7,8 +7,8 @@ use anabranch_sim::Trace;
 use anabranch_units::Seed;
 use common::{numbers, simulate, srtt, total};
 
-/// A bulk session over one path of 10 Mb/s and 20 ms each way with a queue of 400 packets, about 480 ms. `down` has
-/// further keys of its link towards the client, and `more` has further keys of the plan.
+/// Returns a plan with a bulk session over one path of 10 Mb/s and 20 ms each way. The queue holds 400
+/// packets, about 480 ms. `down` has further keys of the link towards the client, and `more` of the plan.
 fn plan(down: &str, seconds: u64, more: &str) -> String {
     let nanos = seconds * 1_000_000_000;
     format!(
@@ -36,9 +36,9 @@ fn codel_takes_the_delay_out_of_a_buffer_and_leaves_the_rate() {
         let codel = simulate(&plan(discipline, 30, ""));
         assert!(total(&codel, "links", "dropped_aqm") > 0.0, "it took effect");
         assert!(total(&codel, "links", "dropped_queue") < 1.0);
-        // The path alone is 40 ms and a segment 1.2 ms. CUBIC fills 400 packets of drop-tail and halves
-        // them by less than a third: hundreds of milliseconds. Under CoDel the queue stands at 5 ms of
-        // delay and beyond that only between drops.
+        // The path itself has 40 ms, and a segment takes 1.2 ms. CUBIC fills the 400 packets of a drop-tail
+        // queue and reduces the window by less than a third at a loss, so hundreds of milliseconds remain.
+        // With CoDel, the queueing delay is about 5 ms, and larger only between drops.
         let (with, without) = (srtt(&codel), srtt(&tail));
         assert!(with < 65.0 && without > 250.0, "{with} ms against {without} ms");
         let (with, without) = (goodput(&codel, 30), goodput(&tail, 30));
@@ -48,7 +48,8 @@ fn codel_takes_the_delay_out_of_a_buffer_and_leaves_the_rate() {
     assert!(total(&tail, "links", "dropped_queue") > 0.0, "the buffer was full");
 }
 
-/// A client that reads 1 Mb/s, beside two bulk flows or alone; and the goodput of each flow.
+/// Runs a client that reads 1 Mb/s, alone or with two bulk flows. Returns the trace and the goodput of each
+/// bulk flow.
 fn paced(discipline: &str, alone: bool) -> (Trace, Vec<f64>) {
     let flows = r#","cross_traffic":[{"name":"others","data":["p.down"],"acks":["p.up"],"kind":"bulk",
         "congestion":"cubic","count":2,"start_ns":0}]"#;
@@ -65,11 +66,11 @@ fn a_flow_that_asks_for_little_does_not_wait_for_those_that_take_all() {
     assert!(total(&fair, "links", "dropped_aqm") > 0.0, "it took effect");
     let [alone, with, without] =
         [paced(FQ_CODEL, true).0, fair.clone(), paced("", false).0].map(|trace| srtt(&trace));
-    // Beyond its delay alone, a packet waits for one packet of the others in service and, while its queue is not new,
-    // for one packet of each flow.
+    // In addition to its delay alone, a packet waits for one packet of another flow that is in service. If
+    // its own queue is not new, it also waits for one packet of each flow.
     assert!(with < alone + 3.6 && without > 200.0, "{with} ms, {alone} alone, {without} without");
     assert!((goodput(&fair, 30) - 1.0).abs() < 0.02, "{} Mb/s", goodput(&fair, 30));
-    // The others share the rest.
+    // The bulk flows share the rest equally.
     assert!((rates[0] / rates[1] - 1.0).abs() < 0.1, "{rates:?}");
     assert!(rates.iter().sum::<f64>() > 7.5, "{rates:?}");
 }
@@ -94,7 +95,7 @@ fn queues_are_managed_on_every_kind_of_link() {
 
 #[test]
 fn impairments_of_the_wire_hit_packets_and_the_stream_stays_whole() {
-    // The client checks every byte that it reads; the world counts every packet.
+    // The client checks every byte that it reads, and the simulator counts every packet.
     let behind = r#","reorder":{"share":0.01,"by_ns":8000000,"gap":1}"#;
     let each = [
         ("reordered", behind),
@@ -108,7 +109,7 @@ fn impairments_of_the_wire_hit_packets_and_the_stream_stays_whole() {
         let hit = numbers(&trace, "links", column)[0];
         let share = if column == "dropped_corrupt" { 0.005 } else { 0.01 };
         let deviation = (packets * share * (1.0 - share)).sqrt();
-        // Packets that the queue drops are not impaired.
+        // Packets that the queue drops are not affected by the impairment.
         let sent = packets - numbers(&trace, "links", "dropped_queue")[0];
         assert!((hit - sent * share).abs() < 4.0 * deviation + 5.0, "{column}: {hit} of {sent}");
         assert!(goodput(&trace, 20) > 1.0, "{column}: {} Mb/s", goodput(&trace, 20));
@@ -138,8 +139,8 @@ fn a_queue_that_there_is_not_is_refused() {
     }
 }
 
-/// Two paths of 8 and 4 Mb/s with queues and impairments that the seed draws, and links that go down, come
-/// back and slow down.
+/// Returns a plan with two paths of 8 and 4 Mb/s. The seed determines queues and impairments, and links that
+/// go down, up again and become slower.
 fn drawn(seed: u64) -> String {
     let mut luck = Seed { seed, run: 0 }.stream("worlds");
     let mut links = Vec::new();
@@ -189,8 +190,8 @@ fn drawn(seed: u64) -> String {
 
 #[test]
 fn worlds_drawn_by_a_seed_hold_every_checker() {
-    // The simulator ends a run if a rule is broken: bytes out of place, exceeded windows, uncounted packets, or a
-    // standstill.
+    // The simulator ends a run with an error if bytes are wrong, the window is exceeded, packets are not
+    // accounted for, or no event will occur any longer.
     let mut seen = [0.0; 4];
     for seed in 0..24 {
         let trace = simulate(&drawn(seed));

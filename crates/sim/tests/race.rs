@@ -1,5 +1,5 @@
-//! Clients that race over their paths (RFC 8305 section 5), in whole runs. Expected times follow from round trips and
-//! the delay between attempts, by hand.
+//! Complete runs of clients that race connection attempts over their paths (RFC 8305 section 5). Expected
+//! times are computed by hand from the round trips and the delay between attempts.
 
 mod common;
 
@@ -7,7 +7,8 @@ use anabranch_sim::{Column, Trace};
 
 use common::{numbers, paths, simulate, total};
 
-/// Two paths of these round trips, ms, for a client that waits 100 ms between two attempts if it races.
+/// Returns a plan with two paths of these round trips in ms. If the client races, it waits 100 ms between two
+/// attempts.
 fn plan(rtts: &[(u64, &str)], race: bool, application: &str, rest: &str) -> String {
     let (mut links, mut paths) = (Vec::new(), Vec::new());
     for (index, (rtt, keys)) in rtts.iter().enumerate() {
@@ -35,7 +36,7 @@ fn plan(rtts: &[(u64, &str)], race: bool, application: &str, rest: &str) -> Stri
 
 const BULK: &str = r#"{"kind":"bulk","bytes":4000000}"#;
 
-/// When the client was connected, ms, rounded.
+/// Returns the time at which the client was connected, rounded to ms.
 fn connected_ms(trace: &Trace) -> u64 {
     (numbers(trace, "connections", "connect_s")[0] * 1e3).round() as u64
 }
@@ -43,11 +44,11 @@ fn connected_ms(trace: &Trace) -> u64 {
 #[test]
 fn the_connection_begins_over_the_path_that_answers_first() {
     for (rtts, first, race) in [
-        // The second attempt is made at 100 ms and established 20 ms later.
+        // The second attempt begins at 100 ms and succeeds 20 ms later.
         ([(600, ""), (20, "")], 600, 120),
-        // The first attempt is established before the second begins.
+        // The first attempt succeeds before the second one begins.
         ([(60, ""), (20, "")], 60, 60),
-        // The second attempt would be established at 180 ms.
+        // The second attempt would succeed at 180 ms.
         ([(160, ""), (80, "")], 160, 160),
     ] {
         let trace = simulate(&plan(&rtts, false, BULK, ""));
@@ -55,7 +56,7 @@ fn the_connection_begins_over_the_path_that_answers_first() {
         let trace = simulate(&plan(&rtts, true, BULK, ""));
         assert_eq!(connected_ms(&trace), race);
         assert!((total(&trace, "connections", "bytes_read") - 4e6).abs() < 0.5);
-        // The attempt that lost is not a subflow, so its path joins later.
+        // The slower attempt does not become a subflow, so its path joins later.
         let mut used = paths(&trace);
         assert_eq!(used[0], if race == 120 { "p1" } else { "p0" });
         used.sort();
@@ -78,7 +79,7 @@ fn a_path_that_is_down_at_the_start_costs_the_delay() {
     let trace = simulate(&plan(&[(40, ""), (20, "")], true, BULK, &events));
     assert_eq!(connected_ms(&trace), 120);
     assert_eq!(paths(&trace)[0], "p1");
-    // The interface goes down after the first SYN, so the second attempt cannot use this path.
+    // The interface goes down after the first SYN. The second attempt does not use this path.
     let events = r#","events":[{"at_ns":0,"path":"p0","interface":"down"}]"#;
     let trace = simulate(&plan(&[(40, ""), (20, "")], true, BULK, events));
     assert_eq!((connected_ms(&trace), paths(&trace)), (120, vec!["p1".to_owned()]));
@@ -90,7 +91,7 @@ fn families_and_backups_take_part() {
     assert_eq!(connected_ms(&simulate(&plan(&rtts, true, BULK, ""))), 120);
     let rtts = [(600, ""), (20, r#","family":"ipv6""#)];
     assert_eq!(connected_ms(&simulate(&plan(&rtts, true, BULK, ""))), 120);
-    // A backup is tried last, though it is the first path.
+    // A backup path is tried last, even if it is the first path.
     let rtts = [(20, r#","backup":true"#), (60, "")];
     let trace = simulate(&plan(&rtts, true, BULK, ""));
     assert_eq!((connected_ms(&trace), &*paths(&trace)[0]), (60, "p1"));
@@ -104,12 +105,13 @@ fn plain_tcp_uses_the_path_that_answers_first() {
     assert!((total(&trace, "connections", "bytes_read") - 4e6).abs() < 0.5);
 }
 
-/// Plays a film or a ladder over both paths, and returns the trace.
+/// Plays a film or a ladder over both paths. Returns the trace.
 fn played(application: &str, media: &str) -> Trace {
     let trace = simulate(&plan(&[(600, ""), (20, "")], true, application, media));
     let finished = trace.table("connections").and_then(|table| table.column("finished"));
     assert!(matches!(finished, Some(Column::Bool(done)) if done.iter().all(|done| *done)));
-    // The player asks at the start, and its request leaves when the connection is established.
+    // The player sends its request at the start. The request leaves the host when the connection is
+    // established.
     assert!(numbers(&trace, "requests", "t_s")[0].abs() < 1e-9);
     let first_byte = numbers(&trace, "requests", "first_byte_s")[0] * 1e3;
     assert!((140.0..145.0).contains(&first_byte), "{first_byte} ms: 120 and a round trip");

@@ -1,4 +1,4 @@
-//! Links that follow a model: whole TCP connections over them, with all checks of the simulator.
+//! Whole TCP connections over links that follow a radio model. All checks of the simulator apply.
 
 mod common;
 
@@ -17,7 +17,7 @@ const MODELS: [&str; 7] = [
     r#"{"opportunities":{"opportunities_ns":[1000000,1000000,3000000,9000000],"opportunity_bytes":1500}}"#,
 ];
 
-/// A bulk session of `seconds` over a path of 20 ms each way for each model.
+/// Returns a plan with a bulk session of `seconds`, and a path of 20 ms each way for each model.
 fn plan(models: &[&str], seconds: u64, seed: u64, events: &str) -> Plan {
     plan_of(models, 20, seconds, seed, events)
 }
@@ -51,17 +51,18 @@ fn simulate(plan: &Plan) -> Trace {
     run(plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Mb/s that the client read.
+/// Returns the rate at which the client read, Mb/s.
 fn goodput(trace: &Trace, seconds: u64) -> f64 {
     total(trace, "connections", "bytes_read") * 8e-6 / seconds as f64
 }
 
 #[test]
 fn tcp_over_802_11_gives_the_goodput_that_is_known_of_it() {
-    // At 54 Mb/s a segment takes 34 + 67.5 of waiting, 248 of data, 16 + 28 of its frame's acknowledgement,
-    // 393.5 us; TCP's acknowledgement 181.5 us. One for two segments: 23.9 Mb/s, for one and a half, as where
-    // bursts of three end with a push, 22.5. Both stations wait at once, which gives more: 27 is measured.
-    // At 6 Mb/s: the 5 Mb/s WiFi of PC16.
+    // At 54 Mb/s, a segment takes 393.5 us: 34 + 67.5 us of waiting, 248 us of data, and 16 + 28 us for the
+    // acknowledgement of its frame. A TCP acknowledgement takes 181.5 us. With one acknowledgement per two
+    // segments, the rate is 23.9 Mb/s. With one per 1.5 segments, as for bursts of three that end with PSH,
+    // it is 22.5 Mb/s. Both stations can wait at the same time, so more is possible, and 27 Mb/s is measured.
+    // At 6 Mb/s, the result is the 5 Mb/s WiFi of PC16.
     for standard in ["802.11a", "802.11g"] {
         for (phy, least, most) in [(54, 22.5, 27.0), (6, 4.4, 5.1)] {
             let options = format!(r#""snr_db":40,"phy_bps":{phy}000000"#);

@@ -1,4 +1,5 @@
-//! Background traffic other than a lasting TCP flow: datagrams and transfers, compared with arithmetic and theory.
+//! Background traffic other than a permanent TCP flow: datagrams and transfers, compared with arithmetic and
+//! theory.
 
 mod common;
 
@@ -6,18 +7,18 @@ use anabranch_sim::{Column, Trace};
 
 use common::simulate;
 
-/// Two pairs of links of 12 Mbit/s and 25 ms, `near` for the client and `far` for the others: a packet of 1,500
-/// bytes takes a millisecond.
+/// Two pairs of links of 12 Mbit/s and 25 ms: `near` for the client, and `far` for the background traffic. A
+/// packet of 1,500 bytes takes one millisecond.
 const LINKS: &str = r#"
   {"name":"near.down","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"near.up","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"far.down","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"far.up","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000}"#;
-/// The request of a client with hardly any traffic, and of one that takes all it can get.
+/// A client with almost no traffic, and a client that transfers as fast as possible.
 const QUIET: &str = r#""kind":"paced","rate_bps":8000"#;
 const BULK: &str = r#""kind":"bulk""#;
 
-/// A client over `near` for `seconds`, and groups of cross traffic.
+/// Runs a client over `near` for `seconds`, together with groups of cross traffic.
 fn world(seed: u64, seconds: u64, client: &str, groups: &[&str]) -> Trace {
     simulate(&format!(
         r#"{{"scenario":"random traffic","seed":{seed},"run":0,
@@ -33,7 +34,7 @@ fn world(seed: u64, seconds: u64, client: &str, groups: &[&str]) -> Trace {
     ))
 }
 
-/// A group over `far` from the beginning.
+/// Returns a group over `far` that starts at the beginning.
 fn far(kind: &str, more: &str) -> String {
     format!(
         r#"{{"name":"{kind}","data":["far.down"],"acks":["far.up"],"kind":"{kind}","count":1,"start_ns":0{more}}}"#
@@ -50,7 +51,7 @@ fn flow(trace: &Trace, column: &str) -> f64 {
     values[0]
 }
 
-/// A whole number in the row of the only flow.
+/// Returns an integer from the row of the only flow.
 fn count(trace: &Trace, column: &str) -> i64 {
     flow(trace, column) as i64
 }
@@ -66,7 +67,7 @@ fn fates(trace: &Trace) -> Vec<String> {
     }
 }
 
-/// The mean, and the standard error of it.
+/// Returns the mean and its standard error.
 fn mean(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -78,7 +79,7 @@ fn mean(values: &[f64]) -> (f64, f64) {
 fn datagrams_at_a_rate_leave_at_even_times_and_arrive_after_the_delay() {
     let group = far("udp", r#","rate_bps":3000000,"size":1500,"duration_ns":60000000000"#);
     let trace = world(1, 100, QUIET, &[&group]);
-    // One every 4 ms for 60 s, a millisecond of service and 25 ms of propagation each.
+    // One datagram every 4 ms for 60 s. Each takes one millisecond of service and 25 ms of propagation.
     let counts =
         ["sent", "delivered", "lost"].map(|what| count(&trace, &format!("datagrams_{what}")));
     assert_eq!(counts, [15_000, 15_000, 0]);
@@ -96,11 +97,11 @@ fn datagrams_beyond_the_rate_of_a_link_are_lost() {
     let trace = world(1, 60, QUIET, &[&group]);
     let (sent, lost) = (count(&trace, "datagrams_sent"), count(&trace, "datagrams_lost"));
     assert_eq!(sent, 120_000);
-    // A link reports a drop in its next turn, so the last drop may be unreported when the run ends.
+    // A link reports a drop with its next event, so the last drop may not be reported at the end of the run.
     let untold = link(&trace, "dropped_queue")[2] as i64 - lost;
     assert!((0..=1).contains(&untold), "{untold}");
-    // Half of them are lost. Packets that are under way at the end are neither lost nor delivered: at most 100 in the
-    // queue and 25 in propagation.
+    // Half of the datagrams are lost. Packets in transit at the end count neither as lost nor as delivered:
+    // at most 100 in the queue and 25 on the link.
     assert!((59_870..=60_000).contains(&lost), "{lost}");
     let delay = flow(&trace, "datagram_delay_ms");
     assert!((120.0..127.0).contains(&delay), "a queue of 100 packets of 1 ms, and 25 ms: {delay}");
@@ -123,7 +124,7 @@ fn datagrams_take_from_a_client_what_they_carry() {
 #[test]
 #[ignore = "long: 24 runs of 200 s"]
 fn datagrams_at_random_wait_as_the_queue_of_m_d_1_does() {
-    // Pollaczek and Khinchine: rho s / (2 (1 - rho)), with s of 1 ms.
+    // Pollaczek and Khinchine: the mean wait is rho s / (2 (1 - rho)), with a service time s of 1 ms.
     for (rho, runs) in [(0.5, 8), (0.7, 16)] {
         let rate = (rho * 12e6) as u64;
         let group = far("poisson", &format!(r#","rate_bps":{rate},"size":1500"#));
@@ -146,15 +147,15 @@ fn datagrams_at_random_wait_as_the_queue_of_m_d_1_does() {
 #[test]
 fn bursts_have_the_rate_of_their_share_of_time_and_are_bursts() {
     let (on, off): (f64, f64) = (0.1, 0.3);
-    // The seconds in which datagrams were sent, the expected number of seconds, and its standard deviation.
+    // Returns the seconds during which datagrams were sent, the expected value, and its standard deviation.
     let sent = |rate_mbps: u64, seconds: u64| {
         let group = format!(
             r#","rate_bps":{rate_mbps}000000,"size":1500,"on_ns":100000000,"off_ns":300000000"#
         );
         let trace = world(3, seconds, QUIET, &[&far("on-off", &group)]);
         let found = flow(&trace, "datagrams_sent") * 0.012 / rate_mbps as f64;
-        // How long an alternating renewal process is on, and its variance in the long run (Cox, Renewal
-        // Theory, 1962, section 7.4), with exponential times.
+        // The time for which an alternating renewal process is on, and its variance in the long run (Cox,
+        // Renewal Theory, 1962, section 7.4), with exponential times.
         let expected = seconds as f64 * on / (on + off);
         let variance = 2.0 * (on * off).powi(2) / (on + off).powi(3) * seconds as f64;
         let bound = 4.0 * variance.sqrt();
@@ -163,8 +164,8 @@ fn bursts_have_the_rate_of_their_share_of_time_and_are_bursts() {
     };
     let (even, bound) = sent(4, 5000);
     assert!(bound < 0.04 && count(&even, "datagrams_lost") == 0);
-    // Half of the link's rate in the mean, and twice its rate while it lasts: the queue of 100 overflows,
-    // which it does not when they come one by one.
+    // The mean rate is half of the link's rate, and the rate of a burst is twice the link's rate. Bursts
+    // overflow the queue of 100 packets. The same mean rate without bursts does not.
     let (bursts, _) = sent(24, 400);
     assert!(flow(&bursts, "datagrams_lost") > 0.05 * flow(&bursts, "datagrams_sent"));
     let single = world(3, 400, QUIET, &[&far("poisson", r#","rate_bps":6000000,"size":1500"#)]);
@@ -183,7 +184,8 @@ fn transfers_begin_at_random_and_carry_their_bytes() {
     assert!(start.iter().all(|at| *at < 390.0) && start.is_sorted());
     assert!(fates(&trace).iter().all(|fate| fate == "finished"));
     assert!(bytes.iter().all(|bytes| *bytes as u64 == 30_000));
-    // Gaps of an exponential distribution: the mean, as large a deviation, and a share of 1/e above the mean.
+    // Exponentially distributed gaps have a standard deviation equal to the mean, and a fraction of 1/e is
+    // above the mean.
     let gaps: Vec<f64> = start.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let (found, error) = mean(&gaps);
     assert!((found - 0.25).abs() < 4.0 * error, "{found} +- {error}");
@@ -193,7 +195,7 @@ fn transfers_begin_at_random_and_carry_their_bytes() {
     let share = (-1.0f64).exp();
     let bound = 4.0 * (share * (1.0 - share) / gaps.len() as f64).sqrt();
     assert!((long - share).abs() < bound, "{long}, not {share} +- {bound}");
-    // The packets are on this link, which carries nothing else.
+    // The packets are on this link, and no others are.
     assert!(link(&trace, "bytes_delivered")[2] > 30_000.0 * expected * 0.9);
 }
 
@@ -212,7 +214,7 @@ fn random_traffic_on_other_links_moves_nothing_of_a_client() {
         let table = |trace: &Trace| format!("{:?}", trace.table(name).expect("a table").columns);
         assert_eq!(table(&alone), table(&beside), "{name}");
     }
-    // Each group has its own random stream: it draws the same with and without the others.
+    // Each group has its own random stream, so it draws the same values with and without the other groups.
     let one = world(4, 30, BULK, &groups[1..2]);
     assert_eq!(count(&one, "datagrams_sent"), flows(&beside, "datagrams_sent")[1] as i64);
     let again = world(4, 30, BULK, &groups);

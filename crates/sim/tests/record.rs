@@ -1,4 +1,4 @@
-//! Tables recorded on request: the run stays the same, and every segment is accounted for.
+//! Tables that are recorded on request: they do not change the run, and they contain every segment.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn a_run_is_the_same_whether_it_is_recorded_or_not() {
         for (one, other) in without.tables.iter().zip(&with.tables) {
             let recorded = ["departures", "arrivals", "receivers"].contains(&one.name);
             assert_eq!(one.is_empty() && !other.is_empty(), recorded, "{}", one.name);
-            // Missing numbers are NaN, which equals nothing.
+            // Missing numbers are NaN, which is not equal to itself, so text is compared.
             assert!(recorded || format!("{one:?}") == format!("{other:?}"), "{}", one.name);
         }
     }
@@ -71,11 +71,12 @@ fn every_segment_leaves_and_comes_and_together_they_are_the_data() {
         let trace = simulate(&plan(kind, multipath, ASKED));
         let sent = rows(&trace, "departures", ["subflow", "position", "bytes"]);
         let came = rows(&trace, "arrivals", ["subflow", "position", "bytes"]);
-        // The last acknowledgements may be missing when the run ends, but every sent segment is recorded.
+        // The last acknowledgements may not have arrived at the end of the run, but every sent segment is
+        // recorded.
         assert_eq!(sent.len() as u64, total(&trace, "subflows", "data_segments") as u64);
         assert!(came.iter().all(|segment| sent.contains(segment)), "what came was sent");
         assert!(came.len() < sent.len(), "some was lost");
-        // New data on a subflow begins where the last segment ended.
+        // New data on a subflow begins at the end of the last segment.
         let subflows: BTreeSet<u64> = sent.iter().map(|segment| segment[0]).collect();
         assert_eq!(subflows.len() > 1, multipath);
         for subflow in subflows {
@@ -85,7 +86,7 @@ fn every_segment_leaves_and_comes_and_together_they_are_the_data() {
                 end = end.max(position + bytes);
             }
         }
-        // In the data stream of each connection every byte came, whatever path brought it.
+        // Every byte of each connection's data stream arrived, over any of the paths.
         let mapped = rows(&trace, "departures", ["subflow", "position", "data_position"]);
         let of = numbers(&trace, "arrivals", "connection");
         let mut pieces: Vec<(u64, u64, u64)> = came
@@ -108,11 +109,11 @@ fn every_segment_leaves_and_comes_and_together_they_are_the_data() {
                 *end = to.max(*end);
             }
         }
-        // A player leaves its earlier connections. Losses in them are then not repaired.
+        // A player closes its earlier connections. Losses on them are then not repaired.
         assert!(has_hole.iter().zip(0..).all(|(hole, of)| !hole || kind == FILM && of < last));
         let (came_in_order, read): (u64, _) =
             (ends.iter().sum(), total(&trace, "connections", "bytes_read") as u64);
-        // It also leaves data in them that it never reads.
+        // A player also leaves data unread on connections that it closes.
         assert!(if kind == FILM { came_in_order >= read } else { came_in_order == read });
         if multipath {
             let pairs = rows(&trace, "departures", ["nearest", "subflow", "bytes"]);
@@ -142,7 +143,7 @@ fn what_receivers_hold_is_what_has_come() {
         let came: f64 =
             arrived.iter().filter(|(t, _)| *t < times[at]).map(|(_, bytes)| bytes).sum();
         let held = in_order[at] + ahead[at] + below[at];
-        // Duplicate data is held once.
+        // Data that arrives twice is held only once.
         assert!(
             held <= came + 1460.0 && came - held < 60_000.0,
             "{held} of {came} at {}",

@@ -1,4 +1,4 @@
-//! Schedulers on two paths, compared with the papers' reasoning or formulas.
+//! Schedulers on two paths, compared with the reasoning or the formulas of the papers.
 
 mod common;
 
@@ -30,10 +30,10 @@ const fn shallow(rtt_ms: u64, mbps: f64) -> Way {
     Way { rtt_ms, mbps, loss: 0.0, queue: 20 }
 }
 
-/// The load: its source, its duration and the receiver.
+/// The load of a run: its source, its duration and the receive buffer.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// The rate of paced data; `None` sends as fast as possible.
+    /// The rate of paced data. `None` sends as fast as possible.
     mbps: Option<f64>,
     seconds: u64,
     receive_buffer: u64,
@@ -53,7 +53,7 @@ fn simulate(scheduler: &str, ways: &[Way], load: Load, path_manager: &str) -> Tr
     simulate_with(scheduler, ways, load, path_manager, "")
 }
 
-/// `rest` has further keys of the plan, followed by a comma.
+/// Runs a plan. `rest` has further keys of the plan, each followed by a comma.
 fn simulate_with(
     scheduler: &str,
     ways: &[Way],
@@ -100,7 +100,7 @@ fn plan_with(scheduler: &str, ways: &[Way], load: Load, path_manager: &str, rest
     Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The share of the second path in all bytes sent.
+/// Returns the fraction of all bytes that was sent on the second path.
 fn second_share(trace: &Trace) -> f64 {
     column(trace, "subflows", "bytes_sent")[1] / total(trace, "subflows", "bytes_sent")
 }
@@ -113,7 +113,7 @@ fn meshed(scheduler: &str, ways: &[Way], load: Load) -> Trace {
     simulate(scheduler, ways, load, "full-mesh")
 }
 
-/// Two paths of 6 Mbit/s with 50 and 100 ms, and a film of 5.24 Mbit/s: one path is enough.
+/// Two paths of 6 Mbit/s with 50 and 100 ms, and a film of 5.24 Mbit/s. One path is sufficient.
 const EVEN: [Way; 2] = [way(50, 6.0, 0.0), way(100, 6.0, 0.0)];
 const FILM: Load = paced(5.24, 60);
 
@@ -131,18 +131,19 @@ fn one_path_that_is_enough_is_all_that_min_rtt_uses_until_losses_cut_its_window(
 
 #[test]
 fn linux_and_round_robin_use_both_paths_where_one_is_enough() {
-    // The near path always holds a round trip of data; a far one that holds nothing lingers least, so it
-    // gets the next write. The server writes every 10 ms; what that wrote takes 9 ms through the link,
-    // 100 ms there and back, at most 40 ms for a delayed acknowledgement, and then up to 10 ms until the
-    // next: at least one of 16 writes.
+    // The near path always has a round trip of data in flight. While the far path has nothing queued, its
+    // linger time is shorter, so it gets the next write. The server writes every 10 ms. The data of a write
+    // takes 9 ms of service, 100 ms of propagation and up to 40 ms for a delayed acknowledgement. The next
+    // write follows within 10 ms. The far path therefore gets at least one of 16 writes.
     let linux = second_share(&meshed("linux", &EVEN, FILM));
     assert!(linux > 10.0 / (9.0 + 100.0 + 40.0 + 10.0), "{linux}");
-    // Two segments of 1424 bytes every 10 ms: one each.
+    // Two segments of 1424 bytes every 10 ms: one for each path.
     let turns = second_share(&meshed("round-robin", &EVEN, paced(2.2784, 60)));
     assert!((turns - 0.5).abs() < 0.02, "{turns}");
-    // Of a film the far path cannot take its turns. Its send buffer stays as it was made, 2 * 10 * 2304 bytes, since the
-    // application never waits for room (`tcp_new_space`): 21 segments of 1424 bytes and 832 of their own, in 100
-    // ms there and back at least, and 159 at most as above. The film has 460 segments a second.
+    // For a film, the far path cannot take half of the segments. Its send buffer keeps its initial size of
+    // 2 * 10 * 2304 bytes, because the application never waits for space (`tcp_new_space`). This is 21
+    // segments, each with 1424 bytes of data and 832 bytes of overhead. A round trip takes from 100 ms to 159
+    // ms, as above. The film has 460 segments per second.
     let full = second_share(&meshed("round-robin", &EVEN, FILM));
     assert!(full > 21.0 / 0.159 / 460.0 && full < 21.0 / 0.1 / 460.0, "{full}");
 }
@@ -152,12 +153,12 @@ fn linux_and_round_robin_use_both_paths_where_one_is_enough() {
 fn lpc_uses_a_far_path_with_plenty_of_bandwidth_that_spd_neglects() {
     let ways = [shallow(30, 6.0), way(150, 50.0, 0.0)];
     let [spd, lpc] = ["spd", "lpc"].map(|name| second_share(&meshed(name, &ways, paced(8.0, 60))));
-    // The near path carries 6 of 8 Mbit/s at most.
+    // The near path can carry at most 6 of 8 Mbit/s.
     assert!(spd > 0.2 && spd < 0.7, "{spd}");
     assert!(lpc > 0.9, "{lpc}");
 }
 
-/// SD18 section V: LET leaves a path of short RTT whose window is small, SPD stays with it.
+/// SD18 section V: LET does not use a path with a short RTT and a small window. SPD continues to use it.
 #[test]
 fn let_leaves_a_near_path_whose_window_is_small_and_spd_does_not() {
     let ways = [way(50, 5.0, 0.01), way(100, 5.0, 0.0)];
@@ -167,8 +168,8 @@ fn let_leaves_a_near_path_whose_window_is_small_and_spd_does_not() {
     assert!(spd < 0.6 && by_throughput > 0.9, "{spd}, {by_throughput}");
 }
 
-/// 20 ms and 10 Mbit/s beside 300 ms and 2 Mbit/s, queues of 20 packets, a receive buffer that the
-/// second path can hold up.
+/// Paths with 20 ms and 10 Mbit/s, and with 300 ms and 2 Mbit/s. The queues hold 20 packets. The receive
+/// buffer is so small that the second path can block it.
 const UNEVEN: [Way; 2] = [shallow(20, 10.0), shallow(300, 2.0)];
 const HELD_UP: Load = bulk(30, 131_072);
 
@@ -199,7 +200,7 @@ fn penalties_take_effect_and_relieve_a_small_receive_buffer() {
         let (before, after) = (goodput_mbps(&before), goodput_mbps(&after));
         assert!(after > 1.4 * before, "{plain} {before}, {relieved} {after}");
     }
-    // If both paths have enough capacity, the scheduler does not change anything.
+    // If both paths have enough capacity, the penalties have no effect.
     let [ample, plain] = ["min-rtt-0.9x", "min-rtt"].map(|name| meshed(name, &EVEN, FILM));
     assert!(total(&ample, "subflows", "penalties") < 1.0);
     assert_eq!(ample.summary.digest, plain.summary.digest);
@@ -214,12 +215,12 @@ fn redundancy_hides_losses() {
     assert!(gaps(&plain) > 20 && gaps(&twice) < 5, "{} {}", gaps(&plain), gaps(&twice));
 }
 
-/// The decisions of a scheduler while subflows repaired losses (Recovery and Loss).
+/// The decisions of a scheduler while subflows repaired losses (states Recovery and Loss).
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// New bytes that were scheduled on a subflow in repair.
+    /// The number of new bytes scheduled on a subflow in these states.
     repairing: u64,
-    /// The number of scheduler calls in that time.
+    /// The number of scheduler calls during these states.
     asked_meanwhile: u64,
 }
 
@@ -285,7 +286,7 @@ fn watched(name: &'static str, ways: &[Way], load: Load) -> Seen {
     watched_run(name, &plan_with("watched", ways, load, "full-mesh", "")).0
 }
 
-/// Runs a plan whose scheduler is `watched`; returns its observations and the trace.
+/// Runs a plan with a watched scheduler. Returns the scheduler's decisions and the trace.
 fn watched_run(name: &'static str, plan: &Plan) -> (Seen, Trace) {
     let seen = Arc::default();
     let registry = Registry::TABLES.with::<Schedulers>(Arc::new(Watching(name, Arc::clone(&seen))));
@@ -296,7 +297,7 @@ fn watched_run(name: &'static str, plan: &Plan) -> (Seen, Trace) {
 
 #[test]
 fn rtx_aware_sends_nothing_new_where_losses_are_repaired() {
-    // Every loss of the near path sends some of the film to the far one.
+    // Every loss on the near path moves some of the film to the far path.
     let lossy = [Way { loss: 0.005, ..EVEN[0] }, EVEN[1]];
     for (plain, aware) in [("spd", "spdx"), ("round-robin", "rtx-aware(round-robin)")] {
         let [of_plain, of_aware] = [plain, aware].map(|name| watched(name, &lossy, FILM));
@@ -310,7 +311,7 @@ fn rtx_aware_sends_nothing_new_where_losses_are_repaired() {
 
 #[test]
 fn who_keeps_its_choice_sends_what_it_would_if_it_were_asked_for_each_segment() {
-    // The wrapper does not return true from `keeps_choice`.
+    // The wrapper returns false from `keeps_choice`.
     let lossy = [Way { loss: 0.01, ..EVEN[0] }, EVEN[1]];
     let shallow = [shallow(20, 20.0), shallow(150, 3.0)];
     for profile in ["linux-6.18", "mptcp-0.94"] {
@@ -348,8 +349,8 @@ fn a_path_out_of_range_is_not_joined() {
     }
 }
 
-/// Every scheduler, and those that build on another one over min-rtt and over the kernel's default,
-/// which reinjects, so that nothing is ever found stale.
+/// Returns every scheduler. Schedulers that wrap another one are returned with min-rtt and with the kernel's
+/// default, which reinjects, so that no subflow becomes stale.
 fn over_both_bases() -> Vec<String> {
     let mut all = Vec::new();
     for known in scheduler::names() {
@@ -378,7 +379,7 @@ fn a_path_that_is_cut_for_good_ends_no_film() {
             assert!(total(&trace, "links", "dropped_down") > 0.0, "{name}: the path is not cut");
             (name, goodput_mbps(&trace))
         })
-        // The data in flight is repaired within seconds, and the film continues at its rate.
+        // The data in flight is repaired within seconds, and then the film continues at its rate.
         .filter(|(_, goodput)| *goodput < 0.48)
         .collect();
     assert!(slow.is_empty(), "{slow:?}");

@@ -1,5 +1,5 @@
-//! A window that opens while the path is down must not stop a connection for good: its probes find
-//! it open afterwards, with plain TCP the subflow's, with MPTCP the connection's.
+//! A window update that is lost while the path is down must not stop a connection forever. Probes find the
+//! open window later: probes of the subflow with plain TCP, and of the connection with MPTCP.
 
 mod common;
 
@@ -49,7 +49,7 @@ fn a_window_that_opens_during_an_outage_opens_after_it() {
 
 #[test]
 fn a_run_ends_with_clients_whose_server_has_given_up() {
-    // A path fails permanently: the server gives up after 15 minutes, and the reader is not notified.
+    // A path fails permanently. The server gives up after 15 minutes, and the client is not notified.
     let plan = |death: &str| {
         format!(
             r#"{{"scenario":"stall","seed":1,"run":0,

@@ -1,4 +1,4 @@
-//! Tests of clients that wait in a world without further events: the run ends soon, with a fault.
+//! Tests of clients for which no event will occur any longer: the run ends soon and reports this.
 
 mod common;
 
@@ -14,11 +14,11 @@ use anabranch_units::{Duration, RandomStream};
 
 use common::simulate;
 
-/// A scheduler that refuses every subflow after a given byte of the data stream.
+/// A scheduler that refuses every subflow from a given byte of the data stream on.
 #[derive(Clone, Copy, Debug)]
 struct Refusing {
     from: u64,
-    /// Whether it requests to be called again every 10 ms.
+    /// Whether the scheduler requests to be called again every 10 ms.
     wakes: bool,
 }
 
@@ -74,7 +74,7 @@ fn plan(application: &str, scheduler: &str, events: &str) -> String {
 const BULK: &str = r#"{"kind":"bulk","bytes":5000000}"#;
 const FILM: &str = r#"{"kind":"progressive","player":{"prefetch_bytes":1000000}}"#;
 
-/// Returns which clients received all they asked for.
+/// Returns for each client whether it received all requested data.
 fn finished(trace: &Trace) -> Vec<bool> {
     match trace.table("connections").and_then(|table| table.column("finished")) {
         Some(Column::Bool(values)) => values.clone(),
@@ -96,15 +96,15 @@ fn a_session_whose_scheduler_refuses_every_subflow_stands_still() {
             let [Standstill { message, at_s, could_send }] = &*trace.summary.standstills else {
                 panic!("{application}: {:?}", trace.summary.standstills);
             };
-            // 1 MB over 40 Mb/s takes 0.2 s and, in slow start, some round trips of 50 ms.
+            // 1 MB over 40 Mb/s takes 0.2 s, plus some round trips of 50 ms in slow start.
             assert!(*at_s < 3.0, "{application}: {at_s}");
-            // Nothing is in flight on either subflow, so the scheduler could have used it.
+            // No data is in flight on either subflow, so the scheduler could have used both.
             assert!(
                 *could_send && message.contains("0 Open with 0 of"),
                 "{application}: {message}"
             );
-            // The session is cut off after 300 s without an event, or when the player's clock has passed the end of the
-            // film of 600 s.
+            // The session is ended after 300 s without an event, or when the player has reached the end of
+            // the film at 600 s.
             assert_eq!(finished(&trace), [false], "{application}");
             let end_s = trace.summary.duration_s;
             let earliest_s = if application == BULK { at_s + 300.0 } else { 600.0 };
@@ -113,13 +113,14 @@ fn a_session_whose_scheduler_refuses_every_subflow_stands_still() {
     }
 }
 
-/// A scheduler that refuses every subflow after 1 MB, in the connection that is the first to get there.
+/// A scheduler that refuses every subflow after 1 MB, but only in the connection that reaches this position
+/// first.
 #[derive(Debug, Default)]
 struct OneRefuses {
     number: usize,
-    /// Schedulers built so far.
+    /// The number of schedulers built so far.
     built: Arc<AtomicUsize>,
-    /// The number of the one that refuses, or 0.
+    /// The number of the scheduler that refuses. Zero if none does.
     refuses: Arc<AtomicUsize>,
 }
 
@@ -159,7 +160,7 @@ impl Foreign<Schedulers> for OneRefuses {
 
 #[test]
 fn a_client_that_stands_still_is_noticed_while_another_one_is_served() {
-    // 6.25 MB at 100 kb/s take 500 s, 1 MB takes 80 s. The check waits for 300 s.
+    // At 100 kb/s, 6.25 MB take 500 s and 1 MB takes 80 s. The check waits for 300 s.
     let paced = r#"{"kind":"paced","rate_bps":100000,"bytes":6250000}"#;
     let plan = plan(paced, "refusing", "").replacen('{', r#"{"clients":2,"#, 1);
     let plan = Plan::from_json(&plan).expect("a plan");
@@ -173,11 +174,11 @@ fn a_client_that_stands_still_is_noticed_while_another_one_is_served() {
     let dead = done.iter().position(|done| !done).expect("one is not");
     assert!(message.starts_with(&format!("client {dead} stands still from")), "{message}");
     assert!((79.0..82.0).contains(at_s), "{at_s}");
-    // The run ends when the served client is done.
+    // The run ends when the other client has finished.
     assert!((500.0..503.0).contains(&trace.summary.duration_s), "{}", trace.summary.duration_s);
 }
 
-/// A controller that closes the window after 100 segments.
+/// A congestion controller that closes the window after 100 segments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Closing(u32);
 
@@ -222,7 +223,7 @@ fn a_background_flow_that_stands_still_is_noticed_and_the_run_goes_on() {
     let [Standstill { message, at_s, .. }] = &*trace.summary.standstills else {
         panic!("{:?}", trace.summary.standstills);
     };
-    // 100 segments take some round trips of 50 ms.
+    // 100 segments need some round trips of 50 ms.
     assert!(message.starts_with("background flow 0 stands still from 1."), "{message}");
     assert!((1.1..2.0).contains(at_s), "{at_s}");
     assert_eq!(finished(&trace), [true]);
@@ -230,7 +231,8 @@ fn a_background_flow_that_stands_still_is_noticed_and_the_run_goes_on() {
 
 #[test]
 fn a_long_film_that_plays_without_a_packet_does_not_stand_still() {
-    // The ring holds the whole film of 150 MB. The film lasts ten minutes and is received within 90 s.
+    // The prefetch ring can hold the whole film of 150 MB. The film lasts ten minutes and is received within
+    // 90 s.
     let film = r#"{"kind":"progressive","player":{"prefetch_bytes":200000000}}"#;
     let trace = simulate(&plan(film, "linux", ""));
     let connections = trace.table("connections").expect("a table");
@@ -239,8 +241,8 @@ fn a_long_film_that_plays_without_a_packet_does_not_stand_still() {
 
 #[test]
 fn a_session_that_waits_for_a_change_of_the_world_does_not_stand_still() {
-    // The link is down from 1 s to 700 s. Retransmission timeouts are at most 120 s apart (TCP_RTO_MAX), and the
-    // server gives up only after 15 of them, at 924 s.
+    // The link is down from 1 s to 700 s. Retransmission timeouts are at most 120 s apart (TCP_RTO_MAX), and
+    // the server gives up only after 15 of them, at 924 s.
     let change = |ms: u64, what: &str| {
         ["d", "u", "e", "v"]
             .map(|link| {

@@ -1,5 +1,5 @@
-//! Whole simulations with all checks: random topologies and faults, determinism, and the final state of every run. A
-//! failing case prints its plan, which is all that is needed to repeat it.
+//! Complete simulations with all checks: random topologies and failures, determinism, and the final state of
+//! every run. A failing case prints its plan, which is sufficient to repeat it.
 
 mod common;
 
@@ -19,19 +19,19 @@ fn way(rtt_ms: u64, rate_bps: u64, loss: f64) -> Way {
     Way { rtt_ms, rate_bps, loss, queue: 100 }
 }
 
-/// An event of a path's two links.
+/// Returns an event for both links of a path.
 fn links(at: u64, path: u64, change: &str) -> String {
     ["down", "up"]
         .map(|side| format!(r#"{{"at_ns":{at},"link":"p{path}.{side}","change":"{change}"}}"#))
         .join(",")
 }
 
-/// An event of the client's interface on a path.
+/// Returns an event for the client's interface on a path.
 fn interface(at: u64, path: u64, what: &str) -> String {
     format!(r#"{{"at_ns":{at},"path":"p{path}","interface":"{what}"}}"#)
 }
 
-/// A plan over these paths. `rest` has the application and further keys.
+/// Returns a plan over these paths. `rest` has the application and further keys.
 fn plan(ways: &[Way], scheduler: &str, congestion: &str, seed: u64, rest: &str) -> String {
     let mut links = Vec::new();
     let mut paths = Vec::new();
@@ -175,7 +175,7 @@ fn paths_that_fail_and_heal_cost_time_but_no_bytes() {
     assert!(joined > 20, "and what was removed joined again: {joined}");
 }
 
-/// The trace of a bulk transfer of 20 s in which path 0 is lost at 8 s.
+/// Runs a bulk transfer of 20 s in which path 0 fails at 8 s.
 fn lose(congestion: &str, events: &[String]) -> Trace {
     let ways = [way(50, 18_000_000, 0.0), way(100, 18_000_000, 0.0)];
     let bulk = r#""application":{"kind":"bulk","duration_ns":20000000000}"#;
@@ -191,7 +191,7 @@ fn a_withdrawn_path_is_replaced_sooner_than_one_that_falls_silent() {
         let removed = lose(congestion, &[interface(CUT, 0, "removed")]);
         let down = lose(congestion, &[interface(CUT, 0, "down")]);
         let silent = lose(congestion, &[links(CUT, 0, "down")]);
-        // Linux's BBR takes 0.73 or 1.05 s where the path is withdrawn, and 1.4 where it falls silent.
+        // Linux's BBR takes 0.73 or 1.05 s if the path is removed, and 1.4 s if it becomes silent.
         let share = if congestion == "bbr" { 1.0 } else { 0.8 };
         assert!(
             gap(&removed) < share * gap(&down),
@@ -199,8 +199,8 @@ fn a_withdrawn_path_is_replaced_sooner_than_one_that_falls_silent() {
             gap(&removed),
             gap(&down)
         );
-        // To the server, an interface that is down looks like a silent outage. BBR's queues differ after a packet
-        // more or less has been acknowledged.
+        // To the server, an interface that is down looks like a silent path. With BBR, the queues differ if
+        // one more packet was acknowledged.
         let apart = (gap(&down) - gap(&silent)).abs();
         let most = if congestion == "bbr" { 0.5 } else { 0.2 };
         assert!(apart < most, "{congestion}: {} {}", gap(&down), gap(&silent));
@@ -300,7 +300,8 @@ fn one_plan_gives_one_digest_and_another_seed_another() {
 
 #[test]
 fn another_path_moves_no_draw_of_the_first() {
-    // A paced load over a path with time to spare meets the same losses, packet for packet.
+    // A second path does not change the random losses of the first path. The load is paced and needs only the
+    // first path.
     let rest = r#""application":{"kind":"paced","rate_bps":800000,"duration_ns":20000000000}"#;
     let lost = |ways: &[Way]| {
         let trace = simulate(&plan(ways, "min-rtt", "cubic", 5, rest));
@@ -369,9 +370,9 @@ fn a_path_that_is_down_from_the_start_ends_the_session() {
     );
     let trace = simulate(&plan(&[way(50, 5_000_000, 0.0)], "linux", "cubic", 1, &rest));
     assert!(!finished(&trace));
-    // Ten repetitions, the last after 67 s, and a wait of 64 s (`tcp_syn_retries`). The kernel's timer wheel
-    // never fires early (`calc_wheel_index`). It may extend six of these waits by 32 ms each, three by 256 ms
-    // each, and two by 2.048 s each.
+    // The SYN is repeated ten times, the last time after 67 s, and then the client waits for 64 s
+    // (`tcp_syn_retries`). On the timer wheel, six of these waits may be 32 ms too long, three 256 ms and two
+    // 2.048 s (`calc_wheel_index`). No wait is too short.
     let given_up = trace.summary.duration_s;
     assert!((131.0..136.1).contains(&given_up), "the SYN is given up: {given_up}");
 }

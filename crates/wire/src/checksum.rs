@@ -2,8 +2,8 @@
 
 /// A 16-bit ones' complement sum over several slices of bytes (RFC 1071).
 ///
-/// A slice may end with half a word, which the next slice completes. A mapping is checksummed as
-/// one run of bytes, however it was split into segments.
+/// A slice may have an odd length: the first byte of the next slice then completes the word. The
+/// sum therefore does not depend on how the data of a mapping was split into segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OnesComplement {
     sum: u64,
@@ -27,12 +27,12 @@ impl OnesComplement {
         }
     }
 
-    /// Adds a word independent of the alignment of the bytes.
+    /// Adds a word, even if the bytes so far have an odd length.
     pub(crate) fn add_word(&mut self, word: u16) {
         self.sum += u64::from(word);
     }
 
-    /// Returns the sum so far. Half a word is padded with zeros.
+    /// Returns the sum. An odd last byte is padded with a zero byte.
     pub(crate) fn fold(self) -> u16 {
         let mut sum = self.sum + self.half.map_or(0, |high| u64::from(high) << 8);
         while sum > 0xffff {
@@ -42,8 +42,8 @@ impl OnesComplement {
     }
 }
 
-/// Returns the Internet checksum of several slices. It is zero if the bytes include a correct
-/// checksum.
+/// Returns the Internet checksum of several slices. The result is zero if the bytes include a
+/// correct checksum.
 pub fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u16 {
     let mut sum = OnesComplement::default();
     for piece in pieces {

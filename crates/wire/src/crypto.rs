@@ -8,20 +8,20 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// A connection key with its derived values. The token is the leftmost 32 bits of the SHA-256 of
-/// the key in network order, the IDSN the rightmost 64 bits.
+/// A connection key with the values derived from it. The token is the leftmost 32 bits of the
+/// SHA-256 of the key in network byte order, and the IDSN is the rightmost 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The key.
     pub value: u64,
     /// The token that identifies the connection in `MP_JOIN`.
     pub token: u32,
-    /// The initial data sequence number. The first data byte has the next number.
+    /// The initial data sequence number (IDSN). The first data byte has the next number.
     pub idsn: DataSeq,
 }
 
 impl Key {
-    /// Derives token and IDSN from a key.
+    /// Derives the token and the IDSN from a key.
     pub fn new(value: u64) -> Self {
         let digest = Sha256::digest(value.to_be_bytes());
         let token = u32::from_be_bytes(array::from_fn(|i| digest[i]));
@@ -31,7 +31,7 @@ impl Key {
 }
 
 /// Returns the HMAC-SHA256 of `message`. The HMAC key is the sender's key followed by the
-/// receiver's.
+/// receiver's key.
 fn hmac(sender: u64, receiver: u64, message: &[u8]) -> [u8; 32] {
     let mut key = [0u8; 16];
     key[..8].copy_from_slice(&sender.to_be_bytes());
@@ -41,8 +41,8 @@ fn hmac(sender: u64, receiver: u64, message: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// Returns the HMAC of an `MP_JOIN`. The own key and nonce precede the peer's (RFC 8684 section
-/// 3.2).
+/// Returns the HMAC of an `MP_JOIN` (RFC 8684 section 3.2). In key and message, the sender's values
+/// precede those of the peer.
 pub fn join_hmac(own_key: u64, peer_key: u64, own_nonce: u32, peer_nonce: u32) -> [u8; 32] {
     let mut message = [0u8; 8];
     message[..4].copy_from_slice(&own_nonce.to_be_bytes());
@@ -50,8 +50,8 @@ pub fn join_hmac(own_key: u64, peer_key: u64, own_nonce: u32, peer_nonce: u32) -
     hmac(own_key, peer_key, &message)
 }
 
-/// Returns the truncated HMAC of an `ADD_ADDR`: the rightmost 64 bits, over identifier, address and
-/// port. The port is zero if the option has none (RFC 8684 section 3.4.1).
+/// Returns the truncated HMAC of an `ADD_ADDR` (RFC 8684 section 3.4.1): the rightmost 64 bits of
+/// the HMAC over identifier, address and port. If the option has no port, the port is zero.
 pub fn add_addr_hmac(
     own_key: u64,
     peer_key: u64,
@@ -76,12 +76,12 @@ pub fn add_addr_hmac(
     u64::from_be_bytes(array::from_fn(|i| mac[24 + i]))
 }
 
-/// Returns the leftmost 64 bits of an HMAC, as in the `MP_JOIN` SYN/ACK.
+/// Returns the leftmost 64 bits of an HMAC, which the SYN/ACK with `MP_JOIN` contains.
 pub fn leftmost_64(mac: &[u8; 32]) -> u64 {
     u64::from_be_bytes(array::from_fn(|i| mac[i]))
 }
 
-/// Returns the leftmost 160 bits of an HMAC, as in the `MP_JOIN` ACK.
+/// Returns the leftmost 160 bits of an HMAC, which the ACK with `MP_JOIN` contains.
 pub fn leftmost_160(mac: &[u8; 32]) -> [u8; 20] {
     array::from_fn(|i| mac[i])
 }

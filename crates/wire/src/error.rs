@@ -1,4 +1,4 @@
-//! Errors of emitting and of parsing packets.
+//! The errors of emitting and parsing packets.
 
 /// The reason why a segment cannot be emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -6,25 +6,25 @@ pub enum EmitError {
     /// The options need more than 40 bytes.
     #[error("{0} bytes of TCP options, but only 40 fit")]
     OptionsTooLong(usize),
-    /// One address is IPv4 and the other IPv6.
+    /// One address is IPv4, and the other is IPv6.
     #[error("source and destination are of different address families")]
     MixedFamilies,
-    /// The packet's length does not fit into the IP header.
+    /// The length of the packet does not fit the IP header.
     #[error("{0} bytes of TCP header and payload do not fit into an IP packet")]
     PacketTooLong(usize),
-    /// A handshake option on a segment without SYN.
+    /// The segment has a handshake option, but not the SYN flag.
     #[error("option {0} on a segment without SYN")]
     SynOnly(&'static str),
-    /// `ack` is set without the ACK flag.
+    /// `ack` is set, but not the ACK flag.
     #[error("an acknowledgement number without the ACK flag")]
     AckWithoutFlag,
-    /// A window scale above 14 (RFC 7323 section 2.3).
+    /// The window scale exceeds 14 (RFC 7323 section 2.3).
     #[error("window scale {0} is above 14")]
     WindowScale(u8),
-    /// A value of an `MP_CAPABLE` field with more bits than the field.
+    /// A value in an `MP_CAPABLE` option has more bits than its field.
     #[error("MP_CAPABLE {field} {value} has too many bits")]
     Capable {
-        /// `version` or `crypto`.
+        /// The field: `version` or `crypto`.
         field: &'static str,
         /// The value.
         value: u8,
@@ -34,7 +34,7 @@ pub enum EmitError {
 /// The reason why bytes cannot be parsed as a packet with a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// The bytes are not a complete IPv4 or IPv6 packet.
+    /// The bytes are no complete IPv4 or IPv6 packet.
     #[error("no whole IP packet")]
     Ip,
     /// The packet is a fragment. Fragments are not reassembled.

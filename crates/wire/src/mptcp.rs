@@ -1,4 +1,4 @@
-//! The MPTCP options of RFC 8684 as types that represent only valid options.
+//! The MPTCP options of RFC 8684. These types can only represent valid options.
 
 use std::net::IpAddr;
 
@@ -11,23 +11,23 @@ pub struct Dss {
     pub data_ack: Option<DataAck>,
     /// The mapping of subflow bytes to data sequence numbers.
     pub mapping: Option<Mapping>,
-    /// `DATA_FIN`: the last sequence number of the mapping is the end of the data.
+    /// `DATA_FIN`: the mapping ends with the end of the data, which has the last sequence number.
     pub data_fin: bool,
 }
 
-/// A data-level acknowledgement, 4 or 8 bytes long.
+/// A data-level acknowledgement with 4 or 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataAck {
-    /// Only the low 32 bits.
+    /// The low 32 bits.
     Short(u32),
     /// All 64 bits.
     Long(DataSeq),
 }
 
-/// A mapping's data sequence number, 4 or 8 bytes long.
+/// The data sequence number of a mapping with 4 or 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingDsn {
-    /// Only the low 32 bits.
+    /// The low 32 bits.
     Short(u32),
     /// All 64 bits.
     Long(DataSeq),
@@ -38,12 +38,12 @@ pub enum MappingDsn {
 pub struct Mapping {
     /// Data sequence number of the mapping's first byte.
     pub dsn: MappingDsn,
-    /// Relative subflow sequence number. The first data byte has 1. A `DATA_FIN` without data has
-    /// 0.
+    /// Relative subflow sequence number. The first data byte has number 1. A `DATA_FIN` without
+    /// data has number 0.
     pub ssn: u32,
-    /// Data-level length, including the `DATA_FIN` if there is one; 0 is the infinite mapping.
+    /// Data-level length, including a `DATA_FIN`. Zero means the infinite mapping.
     pub length: u16,
-    /// The DSS checksum, if negotiated.
+    /// The DSS checksum, if checksums were negotiated.
     pub checksum: Option<u16>,
 }
 
@@ -52,15 +52,15 @@ pub struct Mapping {
 pub struct MpCapable {
     /// Protocol version, 1.
     pub version: u8,
-    /// Flag A: checksums required.
+    /// Flag A: checksums are required.
     pub checksum_required: bool,
-    /// Flag B: extensibility. It must be zero and is kept so that a violation can be detected.
+    /// Flag B: extensibility. It must be zero. It is stored so that a violation can be detected.
     pub extensibility: bool,
-    /// Flag C: do not open subflows to the source address of this option.
+    /// Flag C: the peer must not open subflows to the source address of this option.
     pub deny_join_initial_address: bool,
-    /// Flags D to H in the low five bits. H (0x01) is HMAC-SHA256.
+    /// Flags D to H in the low five bits. H (0x01) means HMAC-SHA256.
     pub crypto: u8,
-    /// The keys and other content of the form.
+    /// The keys and the other fields after the flags.
     pub keys: CapableKeys,
 }
 
@@ -81,29 +81,29 @@ impl MpCapable {
     }
 }
 
-/// The content of an `MP_CAPABLE` after its flags.
+/// The fields of an `MP_CAPABLE` after its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapableKeys {
-    /// SYN: no key.
+    /// In the SYN: no key.
     None,
-    /// SYN/ACK: the responder's key.
+    /// In the SYN/ACK: the responder's key.
     Responder(u64),
-    /// Third packet without data: both keys.
+    /// In the third packet of the handshake, without data: both keys.
     Both {
         /// The initiator's key.
         initiator: u64,
         /// The responder's key.
         responder: u64,
     },
-    /// First data: both keys and the length of the data.
+    /// In the first packet with data: both keys, and the length of the data.
     WithData {
         /// The initiator's key.
         initiator: u64,
         /// The responder's key.
         responder: u64,
-        /// Data-level length.
+        /// The data-level length.
         length: u16,
-        /// The DSS checksum, if negotiated.
+        /// The DSS checksum, if checksums were negotiated.
         checksum: Option<u16>,
     },
 }
@@ -113,29 +113,29 @@ pub enum CapableKeys {
 pub enum MpJoin {
     /// SYN.
     Syn {
-        /// B: whether the subflow is a backup.
+        /// Flag B: whether the subflow is a backup.
         backup: bool,
-        /// The sender's address identifier.
+        /// The address identifier of the sender.
         address_id: u8,
-        /// The receiver's token.
+        /// The token of the receiver's connection.
         token: u32,
-        /// The sender's random number.
+        /// The random number of the sender.
         nonce: u32,
     },
     /// SYN/ACK.
     SynAck {
-        /// B: whether the subflow is a backup.
+        /// Flag B: whether the subflow is a backup.
         backup: bool,
-        /// The sender's address identifier.
+        /// The address identifier of the sender.
         address_id: u8,
-        /// Leftmost 64 bits of the responder's HMAC.
+        /// The leftmost 64 bits of the responder's HMAC.
         hmac: u64,
-        /// The sender's random number.
+        /// The random number of the sender.
         nonce: u32,
     },
-    /// Third packet.
+    /// The third packet of the handshake.
     Ack {
-        /// Leftmost 160 bits of the initiator's HMAC.
+        /// The leftmost 160 bits of the initiator's HMAC.
         hmac: [u8; 20],
     },
 }
@@ -143,13 +143,13 @@ pub enum MpJoin {
 /// `ADD_ADDR` (RFC 8684 section 3.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddAddr {
-    /// The announced address's identifier.
+    /// The identifier of the announced address.
     pub address_id: u8,
     /// The announced address.
     pub address: IpAddr,
-    /// The announced port; `None` means the port of the subflow that carries the option.
+    /// The announced port. `None` means the port of the subflow on which the option is sent.
     pub port: Option<u16>,
-    /// Rightmost 64 bits of the HMAC; `None` marks an echo (E flag).
+    /// The rightmost 64 bits of the HMAC. `None` means that the option is an echo (flag E).
     pub hmac: Option<u64>,
 }
 
@@ -161,7 +161,7 @@ pub struct RemoveAddr {
 }
 
 impl RemoveAddr {
-    /// Returns the option for 1 to 8 identifiers, or `None` for any other number.
+    /// Returns an option with 1 to 8 identifiers. `None` for any other number.
     pub fn new(ids: &[u8]) -> Option<Self> {
         if ids.is_empty() || ids.len() > 8 {
             return None;
@@ -171,7 +171,7 @@ impl RemoveAddr {
         Some(value)
     }
 
-    /// Returns the removed identifiers.
+    /// Returns the identifiers of the removed addresses.
     pub fn ids(&self) -> &[u8] {
         &self.ids[..usize::from(self.len)]
     }
@@ -180,7 +180,7 @@ impl RemoveAddr {
 /// `MP_TCPRST` (RFC 8684 section 3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MpTcpRst {
-    /// T: whether the condition is transient.
+    /// Flag T: whether the condition is transient.
     pub transient: bool,
     /// The reason code.
     pub reason: u8,
@@ -197,19 +197,19 @@ pub enum MptcpOption {
     AddAddr(AddAddr),
     /// Subtype 4.
     RemoveAddr(RemoveAddr),
-    /// Subtype 5: the backup flag of the subflow that carries the option.
+    /// Subtype 5: changes the backup flag of the subflow on which the option is sent.
     Prio {
-        /// B: whether the subflow is a backup.
+        /// Flag B: whether the subflow is a backup.
         backup: bool,
     },
-    /// Subtype 6: the start of the mapping whose checksum failed.
+    /// Subtype 6: a checksum failed.
     Fail {
-        /// Data sequence number of that start.
+        /// The data sequence number at which the failed mapping begins.
         dsn: DataSeq,
     },
-    /// Subtype 7: closes the connection at once.
+    /// Subtype 7: closes the connection without delivering the remaining data.
     FastClose {
-        /// The key of the host that receives the option.
+        /// The key of the receiving host.
         key: u64,
     },
     /// Subtype 8.

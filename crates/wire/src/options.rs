@@ -1,7 +1,8 @@
-//! Lengths of TCP options. `emit` writes options, `parse` reads them.
+//! The lengths of TCP options. `emit` writes options, and `parse` reads them.
 //!
-//! The order on the wire is that of Linux: MSS, timestamps, window scale, SACK, DSS, other MPTCP
-//! options. SACK-permitted takes the place of the two NOPs before timestamps. Each MPTCP option is
+//! The order on the wire is that of Linux: MSS, timestamps, window scale, SACK, DSS, and other
+//! MPTCP options. SACK-permitted replaces the two NOPs before timestamps. Each MPTCP option is
+//! padded to 32 bits. MPTCP options get their space before SACK.
 //! padded to 32 bits. Space is allocated to MPTCP before SACK.
 
 mod emit;
@@ -16,7 +17,7 @@ use crate::mptcp::{CapableKeys, DataAck, Dss, MappingDsn, MpJoin, MptcpOption};
 
 /// The maximum length of a TCP header's options in bytes (RFC 9293 section 3.1).
 pub const MAX_OPTIONS_LEN: usize = 40;
-/// The length of two NOPs, and of kind and length of the SACK option.
+/// The length of two NOPs, and of the kind and the length of the SACK option.
 const SACK_BASE_LEN: usize = 4;
 /// The length of one SACK block.
 const SACK_BLOCK_LEN: usize = 8;
@@ -55,7 +56,7 @@ mod dss_flag {
     pub(super) const ACK: u8 = 0x01;
 }
 
-/// Returns the length of a DSS before padding.
+/// Returns the length of a DSS without padding.
 pub(crate) fn dss_len(dss: &Dss) -> usize {
     4 + match dss.data_ack {
         None => 0,
@@ -70,7 +71,8 @@ pub(crate) fn dss_len(dss: &Dss) -> usize {
     })
 }
 
-/// Returns the length of an MPTCP option other than the DSS, before padding (RFC 8684 section 7.2).
+/// Returns the length of an MPTCP option other than the DSS, without padding (RFC 8684 section
+/// 7.2).
 pub(crate) fn mptcp_len(option: &MptcpOption) -> usize {
     match option {
         MptcpOption::Capable(capable) => match capable.keys {
@@ -97,7 +99,7 @@ pub(crate) fn mptcp_len(option: &MptcpOption) -> usize {
     }
 }
 
-/// Rounds up to a multiple of 32 bits, the unit of the data offset.
+/// Rounds a length up to a multiple of 32 bits, which is the unit of the data offset.
 const fn padded(len: usize) -> usize {
     (len + 3) & !3
 }
@@ -109,7 +111,7 @@ fn len_without_sack(segment: &Segment) -> usize {
     if let Some(dss) = &segment.dss {
         len += padded(dss_len(dss));
     }
-    // Few segments have any other option, so they are checked together.
+    // One test covers all other options, because few segments have any of them.
     let others = segment.mss.is_some()
         | segment.window_scale.is_some()
         | segment.sack_permitted
@@ -120,14 +122,14 @@ fn len_without_sack(segment: &Segment) -> usize {
     len
 }
 
-/// Returns the total length of the SYN options and of the MPTCP options without the DSS.
+/// Returns the length of the SYN options and of the MPTCP options other than the DSS.
 #[cold]
 fn rare_lens(segment: &Segment) -> usize {
     let mut len = segment.mptcp.iter().map(|option| padded(mptcp_len(option))).sum();
     if segment.mss.is_some() {
         len += 4;
     }
-    // It replaces the two NOPs before timestamps, so it needs no extra space with timestamps.
+    // With timestamps, SACK-permitted replaces two NOPs and needs no additional space.
     if segment.sack_permitted && segment.timestamps.is_none() {
         len += 4;
     }
@@ -137,7 +139,7 @@ fn rare_lens(segment: &Segment) -> usize {
     len
 }
 
-/// Returns the length of all options on the wire.
+/// Returns the length of all options on the wire, in bytes.
 #[inline]
 pub(crate) fn encoded_len(segment: &Segment) -> usize {
     let blocks = segment.sack.as_slice().len();
@@ -145,11 +147,11 @@ pub(crate) fn encoded_len(segment: &Segment) -> usize {
     len_without_sack(segment) + sack
 }
 
-/// Returns the number of SACK blocks, 0 to 4, that fit together with all other options of the
-/// segment.
+/// Returns the number of SACK blocks, from 0 to 4, that fit the segment in addition to its other
+/// options.
 ///
-/// As in Linux, MPTCP options take their space first. With timestamps and a full DSS no block fits.
-/// Blocks that the segment already has do not count.
+/// As in Linux, MPTCP options get their space first. With timestamps and a full DSS, no block fits.
+/// SACK blocks in the segment are not counted as used space.
 pub fn sack_room(segment: &Segment) -> usize {
     MAX_OPTIONS_LEN.saturating_sub(len_without_sack(segment) + SACK_BASE_LEN) / SACK_BLOCK_LEN
 }

@@ -1,4 +1,4 @@
-//! Segments in IP packets: headers, lengths and checksums.
+//! IP packets that contain a segment: headers, lengths and checksums.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ use etherparse::{
 use crate::checksum::checksum;
 use crate::{Ecn, EmitError, Flags, ParseError, Segment, options};
 
-/// The hop limit of emitted packets, which is Linux's default.
+/// The hop limit of emitted packets. It is the default of Linux.
 const HOP_LIMIT: u8 = 64;
 
-/// A segment with its source and destination address.
+/// A segment with its source address and its destination address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The sender's address.
@@ -26,15 +26,15 @@ pub struct Packet {
     pub segment: Segment,
 }
 
-/// Appends the IP packet with `segment` to `out`. If this fails, `out` is unchanged.
+/// Appends an IP packet with `segment` to `out`. On error, `out` is unchanged.
 ///
-/// IPv4 packets have Don't Fragment set and identification zero (RFC 6864 section 4.1). Urgent data
-/// is not supported: the URG flag is kept, but the pointer is zero.
+/// IPv4 packets have the flag Don't Fragment and the identification zero (RFC 6864 section 4.1).
+/// Urgent data is not supported: the URG flag is written, but the urgent pointer is zero.
 ///
 /// # Errors
 ///
-/// Reports a segment that cannot be represented; [`EmitError`] names the field. A burst (a segment
-/// longer than a packet) must be split before.
+/// Returns an [`EmitError`] if the segment cannot be represented. A burst that is longer than a
+/// packet must be split before.
 pub fn emit_packet(
     source: IpAddr,
     destination: IpAddr,
@@ -46,15 +46,16 @@ pub fn emit_packet(
     Ok(())
 }
 
-/// Appends the IP and TCP headers of [`emit_packet`] for a device that segments bursts and
-/// completes checksums.
+/// Appends the IP and TCP headers of a packet for a device that segments bursts and completes
+/// checksums.
 ///
-/// The TCP checksum is the sum of the pseudo-header only (`CHECKSUM_PARTIAL`). The packet may have
-/// any length that IP allows. The caller sends the payload from its present place, followed by
-/// `more` bytes from elsewhere.
+/// The headers are those of [`emit_packet`], except that the TCP checksum is the sum of the
+/// pseudo-header only (`CHECKSUM_PARTIAL`). The packet may have any length that IP allows. The
+/// payload is not copied: the caller sends the payload of `segment` and then `more` other bytes.
 ///
 /// # Errors
 ///
+/// Returns the errors of [`emit_packet`].
 /// Reports the errors of [`emit_packet`].
 pub fn emit_offloaded_headers(
     source: IpAddr,
@@ -66,15 +67,15 @@ pub fn emit_offloaded_headers(
     emit_headers(source, destination, segment, Some(more), out)
 }
 
-/// Returns the sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1), not
-/// complemented.
+/// Returns the sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1) without
+/// complementing it.
 fn pseudo_header(source: &[u8], destination: &[u8], length: u16) -> u16 {
     let rest = [[0, IpNumber::TCP.0], length.to_be_bytes()];
     !checksum([source, destination, rest.as_flattened()])
 }
 
-/// Appends both headers. If `partial` is set, the checksum is partial and the payload is longer by
-/// this many bytes.
+/// Appends both headers. If `partial` is set, the checksum covers only the pseudo-header, and the
+/// payload is longer by this number of bytes.
 fn emit_headers(
     source: IpAddr,
     destination: IpAddr,
@@ -137,7 +138,7 @@ fn emit_headers(
     Ok(())
 }
 
-/// Returns the header without options and checksum.
+/// Returns the TCP header without options and checksum.
 fn tcp_header(segment: &Segment) -> TcpHeader {
     let flags = segment.flags;
     TcpHeader {
@@ -159,44 +160,44 @@ fn tcp_header(segment: &Segment) -> TcpHeader {
     }
 }
 
-/// Parses an IP packet with a TCP segment. Any input gives a packet or an error.
+/// Parses an IP packet that contains a TCP segment. Returns a packet or an error for every input.
 ///
-/// The payload is a slice of `bytes`, not a copy. Their memory stays in use as long as the payload,
-/// unless the payload is empty.
+/// The payload is a slice of `bytes`, not a copy. Unless the payload is empty, it keeps the memory
+/// of `bytes` in use.
 ///
-/// Both checksums are verified. These parts are ignored: bytes after the packet's length, IP
-/// options and extension headers, the reserved bits of the TCP header, and the urgent pointer. An
-/// acknowledgement number without the ACK flag is read as zero.
+/// Both checksums are verified. The following parts are ignored: bytes after the packet's length,
+/// IP options and extension headers, the reserved bits of the TCP header, and the urgent pointer.
+/// Without the ACK flag, the acknowledgement number is read as zero.
 ///
 /// Options are handled as in Linux:
 ///
-/// - An option that is unknown, or has an invalid length or form, counts as absent. So does a
-///   handshake option without SYN.
-/// - Reserved bits in an MPTCP option are ignored. A later protocol version may use them for
-///   information that this version need not understand.
-/// - If an option is repeated, the last instance counts. If it is an MPTCP option other than the
-///   DSS, all instances count, in order.
+/// - An option is ignored if it is unknown, or if its length or form is not valid. A handshake
+///   option is ignored without SYN.
+/// - Reserved bits in an MPTCP option are ignored. Later protocol versions may use them.
+/// - If an option is repeated, the last one is used. MPTCP options other than the DSS are an
+///   exception: all of them are used, in order.
 /// - A window scale above 14 is read as 14 (RFC 7323 section 2.3).
-/// - An option with an invalid length ends the parsing. The options before it count.
+/// - An option whose length is not valid ends the parsing. The options before it are used.
 ///
 /// # Errors
 ///
-/// Reports an incomplete packet or TCP header, or a wrong checksum; [`ParseError`] names it.
+/// Returns a [`ParseError`] if the packet or the TCP header is incomplete, or if a checksum is
+/// wrong.
 pub fn parse_packet(bytes: &Bytes) -> Result<Packet, ParseError> {
     parse(bytes, true)
 }
 
-/// Like [`parse_packet`], for a packet whose TCP checksum the kernel has verified or not yet
-/// computed.
+/// Like [`parse_packet`], but does not verify the TCP checksum. For packets whose TCP checksum the
+/// kernel has verified or has not computed.
 ///
 /// # Errors
 ///
-/// Reports the errors of [`parse_packet`], except a wrong TCP checksum.
+/// Returns the errors of [`parse_packet`], except that of a wrong TCP checksum.
 pub fn parse_offloaded(bytes: &Bytes) -> Result<Packet, ParseError> {
     parse(bytes, false)
 }
 
-/// Verifies the checksum of a segment.
+/// Verifies the TCP checksum of a segment.
 fn verify_tcp(ip: &IpSlice<'_>, tcp: &TcpSlice<'_>) -> Result<(), ParseError> {
     let computed = match ip {
         IpSlice::Ipv4(v4) => {
@@ -219,8 +220,8 @@ fn parse(bytes: &Bytes, verify: bool) -> Result<Packet, ParseError> {
     if let Some(v4) = ip.ipv4() {
         let header = v4.header();
         let found = header.header_checksum();
-        // Over the raw bytes, because etherparse's header struct does not contain the reserved
-        // flag.
+        // The sum is over the raw bytes, because the header struct of etherparse does not contain
+        // the reserved flag.
         let computed = Sum16BitWords::new()
             .add_slice(&header.slice()[..10])
             .add_slice(&header.slice()[12..])
@@ -230,7 +231,7 @@ fn parse(bytes: &Bytes, verify: bool) -> Result<Packet, ParseError> {
             return Err(ParseError::IpChecksum { found, computed });
         }
     }
-    // Length zero is a jumbogram, which is not supported.
+    // A length of zero means a jumbogram, which is not supported.
     if ip.ipv6().is_some_and(|v6| v6.header().payload_length() == 0) {
         return Err(ParseError::Ip);
     }
@@ -256,12 +257,12 @@ fn parse(bytes: &Bytes, verify: bool) -> Result<Packet, ParseError> {
     })
 }
 
-/// Returns whether two ones' complement numbers are equal; `0xffff` is equal to zero.
+/// Returns whether two ones' complement numbers are equal. `0xffff` equals zero.
 fn same_checksum(found: u16, computed: u16) -> bool {
     found % 0xffff == computed % 0xffff
 }
 
-/// Returns the segment of a TCP header and payload within `bytes`.
+/// Creates a segment from a TCP header and the payload within `bytes`.
 fn segment(bytes: &Bytes, tcp: &TcpSlice<'_>, ecn: Ecn) -> Segment {
     let flags = Flags(tcp.header_slice()[13]);
     let ack = if flags.contains(Flags::ACK) { tcp.acknowledgment_number() } else { 0 };

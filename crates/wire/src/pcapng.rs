@@ -1,4 +1,4 @@
-//! Captures of segments as pcapng files for Wireshark.
+//! Writes segments to pcapng files for Wireshark.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -15,35 +15,35 @@ use pcap_file::{DataLink, Endianness, PcapError};
 
 use crate::{EmitError, Segment, emit_packet};
 
-/// `if_tsresol`: timestamps are in units of 10^-9 s.
+/// `if_tsresol`: the unit of timestamps is 10^-9 s.
 const NANOSECONDS: u8 = 9;
 
-/// The reason why a packet was not captured.
+/// The reason why a packet was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The segment cannot be emitted.
     #[error(transparent)]
     Emit(#[from] EmitError),
-    /// The interface does not exist, or the bytes could not be written.
+    /// The interface does not exist, or writing failed.
     #[error(transparent)]
     Write(#[from] PcapError),
 }
 
-/// A writer of segments to a pcapng file (`LINKTYPE_RAW`, nanoseconds) with one interface per path.
+/// Writes segments to a pcapng file (`LINKTYPE_RAW`, nanoseconds) with one interface per path.
 ///
-/// Time zero is the epoch, so a capture of a simulation starts in 1970. The byte order is fixed, so
-/// that the same packets give the same file on any machine.
+/// Time zero is the Unix epoch, so the capture of a simulation starts in 1970. The byte order is
+/// fixed, so equal packets give equal files on every machine.
 pub struct PcapngWriter<W: Write> {
     writer: Writer<W>,
     packet: Vec<u8>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Writes the header of the file. Interface `i` has the i-th name.
+    /// Writes the header of the file. The interface with index `i` has the i-th name.
     ///
     /// # Errors
     ///
-    /// Reports a failed write to `output`.
+    /// Returns an error if writing to `output` fails.
     pub fn new(output: W, interface_names: &[String]) -> Result<Self, CaptureError> {
         let mut writer = Writer::with_endianness(output, Endianness::Little)?;
         for name in interface_names {
@@ -59,12 +59,12 @@ impl<W: Write> PcapngWriter<W> {
         Ok(Self { writer, packet: Vec::new() })
     }
 
-    /// Writes one packet, captured at `time` on an interface.
+    /// Writes a packet that was captured at `time` on an interface.
     ///
     /// # Errors
     ///
-    /// Reports an interface that does not exist, a segment that cannot be emitted, or a failed
-    /// write.
+    /// Returns an error if the interface does not exist, if the segment cannot be emitted, or if
+    /// writing fails.
     pub fn write(
         &mut self,
         interface: usize,
@@ -82,11 +82,11 @@ impl<W: Write> PcapngWriter<W> {
         written
     }
 
-    /// Writes one encoded IP packet, captured at `time` on an interface.
+    /// Writes an encoded IP packet that was captured at `time` on an interface.
     ///
     /// # Errors
     ///
-    /// Reports an interface that does not exist, or a failed write.
+    /// Returns an error if the interface does not exist, or if writing fails.
     pub fn write_packet(
         &mut self,
         interface: usize,
@@ -103,7 +103,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Returns the output with everything written so far.
+    /// Returns the output, with all data written so far.
     pub fn into_inner(self) -> W {
         self.writer.into_inner()
     }

@@ -1,4 +1,4 @@
-//! A TCP segment as a value.
+//! A TCP segment.
 
 use std::num::NonZeroU16;
 
@@ -12,36 +12,36 @@ use crate::mptcp::{Dss, MptcpOption};
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// No more data from the sender.
+    /// FIN: the sender has no more data.
     pub const FIN: Self = Self(0x01);
-    /// Synchronise sequence numbers.
+    /// SYN: synchronises sequence numbers.
     pub const SYN: Self = Self(0x02);
-    /// Reset the connection.
+    /// RST: resets the connection.
     pub const RST: Self = Self(0x04);
-    /// Push.
+    /// PSH: the receiver should deliver the data to its application.
     pub const PSH: Self = Self(0x08);
-    /// The acknowledgement field is significant.
+    /// ACK: the acknowledgement field is valid.
     pub const ACK: Self = Self(0x10);
 
-    /// Urgent data. The flag is kept, but there is no urgent pointer.
+    /// URG: urgent data. The flag is kept, but the urgent pointer is not.
     pub const URG: Self = Self(0x20);
-    /// ECN echo.
+    /// ECE: ECN echo.
     pub const ECE: Self = Self(0x40);
-    /// Congestion window reduced.
+    /// CWR: congestion window reduced.
     pub const CWR: Self = Self(0x80);
 
-    /// Returns true if every bit of `other` is set.
+    /// Returns whether all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Returns the union of both sets of bits.
+    /// Returns the flags that are set in either value.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns these bits without those of `other`.
+    /// Returns the flags without those of `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -51,10 +51,10 @@ impl Flags {
 /// The ECN field of a packet's IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// Not ECN-capable: congested queues drop the packet.
+    /// Not ECN-capable. A congested queue drops the packet.
     #[default]
     NotEct,
-    /// ECN-capable transport, ECT(0), which senders use.
+    /// ECN-capable transport, ECT(0), the codepoint of ordinary senders.
     Ect0,
     /// ECN-capable transport, ECT(1), used in experiments (RFC 9331).
     Ect1,
@@ -63,12 +63,13 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Returns whether queues may mark the packet instead of dropping it.
+    /// Returns whether a queue may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 
-    /// Returns the two lowest bits of the type of service (IPv4) or of the traffic class (IPv6).
+    /// Returns the codepoint, which is the two lowest bits of the type of service (IPv4) or of the
+    /// traffic class (IPv6).
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0b00,
@@ -78,7 +79,7 @@ impl Ecn {
         }
     }
 
-    /// Returns the codepoint in the two lowest bits of an octet.
+    /// Returns the codepoint from the two lowest bits of an octet.
     pub const fn from_bits(octet: u8) -> Self {
         match octet & 0b11 {
             0b00 => Self::NotEct,
@@ -92,22 +93,22 @@ impl Ecn {
 /// TCP timestamps (RFC 7323 section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
-    /// `TSval`: the sender's clock.
+    /// `TSval`: the timestamp clock of the sender.
     pub value: u32,
-    /// `TSecr`: the echoed clock of the peer.
+    /// `TSecr`: the echoed timestamp of the peer.
     pub echo: u32,
 }
 
-/// One SACK block: `[left, right)` (RFC 2018 section 3).
+/// A SACK block, `[left, right)` (RFC 2018 section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlock {
-    /// First sequence number of the block.
+    /// The first sequence number of the block.
     pub left: SeqNumber,
     /// The sequence number after the block.
     pub right: SeqNumber,
 }
 
-/// Up to four SACK blocks in the order of the option.
+/// Up to four SACK blocks, in the order of the option.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SackBlocks {
     blocks: [SackBlock; 4],
@@ -115,11 +116,11 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// No blocks: the option is absent.
+    /// No block, which means that the segment has no SACK option.
     pub const EMPTY: Self =
         Self { blocks: [SackBlock { left: SeqNumber(0), right: SeqNumber(0) }; 4], len: 0 };
 
-    /// Appends a block. Returns `false` without appending if there are four already.
+    /// Appends a block. If there are already four blocks, does nothing and returns `false`.
     pub fn push(&mut self, block: SackBlock) -> bool {
         let slot = usize::from(self.len);
         if slot == self.blocks.len() {
@@ -135,7 +136,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// Returns true if the option is absent.
+    /// Returns whether there is no block, and so no SACK option.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -151,57 +152,58 @@ impl Eq for SackBlocks {}
 
 /// A TCP segment between two ports.
 ///
-/// `mptcp` contains all MPTCP options except the DSS, which most segments have and which therefore
-/// has its own field. `ecn` is part of the IP header: senders set it per segment, and receivers
-/// echo it.
+/// The DSS has its own field, because most segments have one. `mptcp` contains all other MPTCP
+/// options. `ecn` is part of the IP header: senders set it for each segment, and receivers echo
+/// marks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// The sender's port.
     pub source_port: u16,
     /// The receiver's port.
     pub destination_port: u16,
-    /// Sequence number of the first byte (or of the SYN).
+    /// The sequence number of the first byte, or of the SYN.
     pub seq: SeqNumber,
-    /// Acknowledgement number; zero unless `flags` has ACK.
+    /// The acknowledgement number. Zero if `flags` does not contain ACK.
     pub ack: SeqNumber,
-    /// Control bits.
+    /// The control bits.
     pub flags: Flags,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
     /// The unscaled window field.
     pub window: u16,
-    /// Maximum segment size option (SYN only).
+    /// The maximum segment size option (SYN only).
     pub mss: Option<u16>,
-    /// Window scale option (SYN only), at most 14.
+    /// The window scale option (SYN only), at most 14.
     pub window_scale: Option<u8>,
-    /// SACK-permitted option (SYN only).
+    /// The SACK-permitted option (SYN only).
     pub sack_permitted: bool,
-    /// Timestamps option.
+    /// The timestamps option.
     pub timestamps: Option<Timestamps>,
-    /// SACK option.
+    /// The SACK option.
     pub sack: SackBlocks,
     /// The DSS option.
     pub dss: Option<Dss>,
-    /// Every other MPTCP option, in wire order.
+    /// All other MPTCP options, in the order on the wire.
     pub mptcp: Vec<MptcpOption>,
     /// The payload.
     pub payload: Bytes,
 }
 
 impl Segment {
-    /// Returns the length in sequence space: payload, SYN and FIN (RFC 9293 section 3.4).
+    /// Returns the length in sequence space: the payload, and one for SYN and for FIN (RFC 9293
+    /// section 3.4).
     pub fn sequence_len(&self) -> u32 {
         self.payload.len() as u32
             + u32::from(self.flags.contains(Flags::SYN))
             + u32::from(self.flags.contains(Flags::FIN))
     }
 
-    /// Resets the segment in place to the default with these source and destination ports and this
-    /// payload.
+    /// Resets the segment in place to default values, with these source and destination ports and
+    /// this payload.
     // Inlined because callers set most fields right after this call.
     #[inline]
     pub fn blank(&mut self, ports: [u16; 2], bytes: Bytes) {
-        // Every field is named, so that none can be forgotten when one is added.
+        // All fields are listed, so that a new field cannot be forgotten here.
         let Self {
             source_port,
             destination_port,
@@ -241,18 +243,18 @@ impl Segment {
         crate::options::encoded_len(self)
     }
 
-    /// Returns the length of the TCP header with its options.
+    /// Returns the length of the TCP header including options, in bytes.
     pub fn header_len(&self) -> usize {
         20 + self.options_len()
     }
 
-    /// Splits a burst into segments with `segment_size` bytes of payload each; the last may be
+    /// Splits a burst into segments with `segment_size` bytes of payload each. The last one may be
     /// shorter.
     ///
-    /// It works like a device with segmentation offload (`tcp_gso_segment`). Each segment has the
-    /// same header and options, and its own sequence number. Only the first keeps CWR, and only the
-    /// last keeps PSH and FIN. The payloads share the burst's memory. A burst of at most
-    /// `segment_size` bytes gives one segment.
+    /// The result is the same as that of a device with segmentation offload (`tcp_gso_segment`).
+    /// All segments have the same header and options, except for the sequence number. Only the
+    /// first one has CWR, and only the last one has PSH and FIN. The payloads share the memory of
+    /// the burst. A burst of at most `segment_size` bytes gives one segment.
     ///
     /// ```
     /// use std::num::NonZeroU16;
@@ -304,7 +306,8 @@ mod tests {
 
     #[test]
     fn a_burst_is_split_as_by_a_device() {
-        // tcp_gso_segment: `th->fin = th->psh = 0` on all but the last, `th->cwr = 0` on all but the first.
+        // tcp_gso_segment clears FIN and PSH on all but the last segment, and CWR on all but the
+        // first.
         let timestamps = Some(Timestamps { value: 7, echo: 9 });
         let burst = Segment {
             seq: SeqNumber(u32::MAX - 1),

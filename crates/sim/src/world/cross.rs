@@ -1,6 +1,7 @@
-//! Background flows: plain TCP between two hosts of their own, or datagrams, over links that clients may use.
+//! Background flows: plain TCP between two separate hosts, or datagrams, over links that clients may also
+//! use.
 //!
-//! A run does not wait for them, and only the clients' packets count as its progress.
+//! A run does not wait for background flows to end. Only packets of clients count as progress of the run.
 
 use anabranch_host::Host;
 use anabranch_network::crossing::{Aborts, Beginning, CrossFlow, FlowDue, beginnings};
@@ -10,21 +11,22 @@ use super::hosts::Station;
 use super::{Node, RunError, World};
 use crate::packet::{Datagram, Load, Packet};
 
-/// The two hosts of a TCP flow: a client that reads, and at the next station a server that sends.
+/// The stations of the two hosts of a TCP flow: a client that reads, and a server that sends. The server has
+/// the next station.
 pub(super) struct Pair {
     client: usize,
-    /// Its standstill has been recorded.
+    /// Whether a standstill of this flow has been recorded.
     stands: bool,
 }
 
 impl Pair {
-    /// The client's station.
+    /// Returns the station of the client.
     #[inline]
     pub(super) fn client(&self) -> usize {
         self.client
     }
 
-    /// The client's station, unless a standstill of the flow has been recorded.
+    /// Returns the station of the client, unless a standstill of the flow has been recorded.
     pub(super) fn moving(&self) -> Option<usize> {
         (!self.stands).then_some(self.client)
     }
@@ -40,7 +42,7 @@ impl Pair {
 }
 
 impl World<'_> {
-    /// The hosts of a TCP flow.
+    /// Returns the hosts of a TCP flow.
     #[inline]
     pub(super) fn pair(&self, flow: u32) -> &Pair {
         match self.flows.ends(flow) {
@@ -49,7 +51,7 @@ impl World<'_> {
         }
     }
 
-    /// Adds every flow of the plan. Each is due at its start.
+    /// Adds all flows of the plan to the schedule. Each is due at its start.
     pub(super) fn add_flows(&mut self) -> Result<(), PlanError> {
         for beginning in beginnings(self.plan, self.begin) {
             match beginning {
@@ -88,7 +90,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Does what a background flow has to do now.
+    /// Handles an event of a background flow that is due.
     pub(super) fn wake_flow(&mut self, due: FlowDue) -> Result<(), RunError> {
         match due {
             FlowDue::Transfer(place) => {
@@ -115,13 +117,13 @@ impl World<'_> {
         self.drive(station)
     }
 
-    /// Records that something happened to a TCP flow, and whether its connection ended early.
+    /// Records an event of a TCP flow. If its connection has ended early, that is recorded too.
     pub(super) fn note_flow(&mut self, flow: u32) {
         let Self { flows, stations, now, .. } = self;
         flows.note(flow, *now, |pair| pair.hosts(stations));
     }
 
-    /// Sends a flow's next datagram.
+    /// Sends the next datagram of a flow.
     fn send_datagram(&mut self, flow: u32) -> Result<(), RunError> {
         let Some(sent) = self.flows.send_datagram(flow, self.now) else { return Ok(()) };
         let datagram = Datagram { number: sent.number, sent: self.now };
@@ -138,7 +140,7 @@ impl World<'_> {
         }
     }
 
-    /// Counts a datagram that a link or its router dropped.
+    /// Counts a datagram that was dropped by a link or a router.
     #[cold]
     pub(super) fn lose_datagram(&mut self, packet: &Packet) {
         self.flows.lose(packet.host - self.plan.clients);
@@ -151,7 +153,7 @@ impl World<'_> {
         flows.sample(t_s, |pair| pair.hosts(stations), rows);
     }
 
-    /// Adds one row for each flow when the run is over.
+    /// Adds one row for each flow at the end of the run.
     pub(super) fn report_flows(&mut self) -> Result<(), PlanError> {
         let Self { flows, stations, rows, now, .. } = self;
         flows.report(*now, |pair| pair.hosts(stations), rows)

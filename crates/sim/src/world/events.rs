@@ -1,4 +1,4 @@
-//! The changes of a scenario while it runs: links, and the clients' network interfaces.
+//! The events of a scenario during a run: changes of links and of the clients' network interfaces.
 
 use anabranch_network::{Due, EndpointNews, Happened};
 
@@ -6,7 +6,7 @@ use super::hosts::Station;
 use super::{RunError, World};
 
 impl World<'_> {
-    /// Makes the next change of the plan.
+    /// Applies the next event of the plan.
     pub(super) fn handle_event(&mut self) -> Result<(), RunError> {
         match self.network.handle_event(self.now, &mut self.rows) {
             Some(Happened::Link { medium: Some(medium) }) => {

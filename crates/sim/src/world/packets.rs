@@ -1,4 +1,4 @@
-//! Packets between the network and the hosts, and the records of their fates.
+//! Packets between the network and the hosts, and records of their fates.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use crate::digest::mix;
 use crate::flight::Flights;
 use crate::packet::{Followed, Load, Packet};
 
-/// Bytes of a TCP header without options.
+/// Length of a TCP header without options, bytes.
 const TCP_HEADER: u64 = 20;
 
 impl World<'_> {
@@ -38,7 +38,7 @@ impl World<'_> {
                 }
                 Passage::Dropped { link, mut packet, why, copy } => {
                     if copy {
-                        // The flight does not count it yet.
+                        // The copy is not counted in flight yet.
                         packet.followed = None;
                     } else if let Load::Datagram(_) = packet.load {
                         self.lose_datagram(&packet);
@@ -64,7 +64,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Folds one packet's fate into the digest.
+    /// Adds the fate of a packet to the digest.
     pub(super) fn note(&mut self, place: u64, packet: &Packet) {
         let (numbers, rest) = match &packet.load {
             Load::Segment(segment) => (
@@ -82,13 +82,14 @@ impl World<'_> {
         }
     }
 
-    /// Acts on the result of sending or forwarding a packet.
+    /// Handles the result of sending or forwarding a packet.
     // A run of 20 MB calls it 28,262 times.
     #[inline(always)]
     pub(super) fn proceed(&mut self, onward: Onward<Box<Packet>>) -> Result<(), RunError> {
         match onward {
             Onward::Entered { medium, eager } => {
-                // A medium that waits for a delivery does not wake earlier for another packet unless links share it.
+                // The medium is already scheduled for a delivery. Another packet makes it wake earlier only
+                // if links share it.
                 if eager || !self.schedule.is_set(medium) {
                     self.schedule.set(medium, self.network.due_at(Due::Medium(medium)));
                 }
@@ -109,7 +110,7 @@ impl World<'_> {
         }
     }
 
-    /// Gives a packet to the host at the end of its route.
+    /// Delivers a packet to the host at the end of its route.
     fn arrive(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
         if packet.followed.is_some() {
             self.settle(&packet, true);
@@ -141,7 +142,7 @@ impl World<'_> {
         self.drive(station)
     }
 
-    /// Captures and records a segment that arrives at a client.
+    /// Records a segment that arrives at a client, in the capture and in the tables.
     #[inline]
     fn record_receipt(&mut self, packet: &Packet, segment: &Segment) {
         if !packet.journey.is_down() || self.crosses(packet) {
@@ -157,7 +158,7 @@ impl World<'_> {
         }
     }
 
-    /// The addresses of the server and the client of a packet from one port to another.
+    /// Returns the addresses of the server and the client of a packet, from its ports.
     #[inline]
     pub(super) fn ends(
         &self,
@@ -177,7 +178,7 @@ impl World<'_> {
         (server_address(family, path, server), client)
     }
 
-    /// The packet just written; another blank takes its place.
+    /// Returns the packet into which a segment was written, and replaces it by an empty packet.
     pub(super) fn written(&mut self) -> Box<Packet> {
         std::mem::replace(&mut self.blank, self.spare.pop().unwrap_or_default())
     }
@@ -193,7 +194,8 @@ impl World<'_> {
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
         self.stations[client as usize].last_event = self.now;
         if !down && !self.network.passes(usize::from(path)) {
-            // The host has no route, so it does not send the packet. It may still give up after a time.
+            // The host has no route, so it does not send the packet. Its connection may still be given up
+            // after a time.
             self.stations[client as usize].refused += 1;
             self.spare.push(packet);
             return Ok(());
@@ -207,7 +209,7 @@ impl World<'_> {
         self.launch(packet)
     }
 
-    /// Puts a packet with its segment on the first link of its route.
+    /// Sends a packet with a segment on the first link of its route.
     // A run of 20 MB calls it 28,314 times.
     #[inline(always)]
     pub(super) fn launch(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
@@ -222,12 +224,12 @@ impl World<'_> {
         self.proceed(onward)
     }
 
-    /// Whether a packet belongs to a background flow.
+    /// Returns whether a packet belongs to a background flow.
     pub(super) fn crosses(&self, packet: &Packet) -> bool {
         self.network.is_crossing(packet.journey.route())
     }
 
-    /// Counts a copy that a link made as one more packet of its flight.
+    /// Counts a copy made by a link as another packet of its segment.
     #[cold]
     fn follow_copy(&mut self, packet: &mut Packet, copy: bool) {
         if let Some(Followed { connection, subflow, number }) = packet.followed
@@ -238,14 +240,14 @@ impl World<'_> {
         }
     }
 
-    /// The flights that a packet is counted in.
+    /// Returns the segments in flight of the connection to which a packet belongs.
     #[inline]
     fn flights_of(&mut self, packet: &Packet, connection: u32) -> &mut Flights {
         let sender = self.station(packet.host, packet.journey.is_down());
         &mut self.stations[sender].flights[connection as usize]
     }
 
-    /// A packet leaves the links: one of a sender's data is not under way any more.
+    /// Records that a packet with data has arrived or was dropped.
     // A run of 20 MB calls it 14,445 times.
     #[inline(always)]
     pub(super) fn settle(&mut self, packet: &Packet, arrived: bool) {
@@ -253,8 +255,8 @@ impl World<'_> {
         self.flights_of(packet, connection).settle(subflow, number, arrived);
     }
 
-    /// Records the time of a packet's delivery or loss: its client or background flow does not stand still. A client's
-    /// packets are recorded when they are sent, too ([`Self::send_on_path`]).
+    /// Records the time of a packet's delivery or loss for the client or background flow. Packets of clients
+    /// are also recorded when they are sent ([`Self::send_on_path`]).
     #[inline]
     pub(super) fn live(&mut self, packet: &Packet) {
         if let Load::Segment(_) = packet.load {

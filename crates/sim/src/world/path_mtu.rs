@@ -1,4 +1,4 @@
-//! Packets that are larger than a link's MTU, and the routers' messages about them (RFC 1191, RFC 8201).
+//! Packets that exceed the MTU of a link, and the routers' messages about them (RFC 1191, RFC 8201).
 
 use anabranch_mptcp::FourTuple;
 use anabranch_network::Due;
@@ -7,10 +7,10 @@ use super::{RunError, World};
 use crate::packet::{Load, Notice, Packet};
 
 impl World<'_> {
-    /// Takes a packet that did not fit on its next link.
+    /// Drops a packet that exceeds the MTU of its next link.
     #[cold]
     pub(super) fn drop_large(&mut self, link: usize, mut packet: Box<Packet>) {
-        /// Distinct from the reasons for which links drop packets.
+        /// The reason in the digest. It differs from the reasons for which links drop packets.
         const TOO_LARGE: u64 = 6;
         self.note((link as u64) << 8 | TOO_LARGE, &packet);
         self.settle(&packet, false);
@@ -27,7 +27,7 @@ impl World<'_> {
         }
     }
 
-    /// Delivers the routers' messages that have arrived.
+    /// Delivers the routers' messages that are due.
     pub(super) fn wake_notices(&mut self) -> Result<(), RunError> {
         while let Some(notice) = self.network.poll_notice(self.now) {
             self.handle_notice(&notice)?;

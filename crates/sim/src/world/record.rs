@@ -1,5 +1,6 @@
-//! Tables written on request: when each data segment left the server and reached its client, and how much
-//! received data the clients hold. These tables are not in the digest and do not change a run.
+//! Tables that are written on request: the times at which each data segment left the server and reached its
+//! client, and the received data held by the clients. These tables are not part of the digest and do not
+//! change a run.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,10 +16,11 @@ use anabranch_wire::{Dss, Mapping, MappingDsn, Segment};
 use super::World;
 use super::hosts::Station;
 
-/// Whose a subflow is: the place of its connection at the server, and how many that had before it.
+/// The identity of a subflow: the handle index of its connection at the server, and its ordinal within the
+/// connection.
 type Whose = (usize, u32);
 
-/// Numbers of 32 bits that go round, counted on from the first.
+/// Converts 32-bit numbers that wrap around to 64-bit positions after the first number.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     first: u32,
@@ -30,7 +32,7 @@ impl Count {
         Self { first, last: 0 }
     }
 
-    /// The number nearest to the last one that ends like this.
+    /// Returns the position nearest to the last one whose low 32 bits correspond to `low`.
     fn position(&mut self, low: u32) -> u64 {
         let offset = low.wrapping_sub(self.first).wrapping_sub(self.last as u32) as i32;
         let position = self.last.saturating_add_signed(i64::from(offset));
@@ -69,24 +71,24 @@ struct Arrival {
     bytes: u32,
 }
 
-/// The segments of a run.
+/// The recorded segments of a run.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    /// By the client's end and the server's port.
+    /// The subflows, by the client's address and the server's port.
     flows: BTreeMap<(SocketAddr, u16), Flow>,
-    /// Data sequence numbers by the place of the connection.
+    /// The converter of data sequence numbers for each connection.
     data: BTreeMap<usize, Count>,
     departures: Vec<Departure>,
     arrivals: Vec<Arrival>,
 }
 
 impl Record {
-    /// A record, if the plan asks for it.
+    /// Creates a record if the plan requests it.
     pub(super) fn of(plan: &Plan) -> Option<Box<Self>> {
         plan.record.contains(&RecordPlan::Receiver).then(Box::default)
     }
 
-    /// The server sends a segment.
+    /// Records a segment that the server sends.
     fn depart(
         &mut self,
         now: Instant,
@@ -104,12 +106,12 @@ impl Record {
         let new = Flow { whose, sent: first, came: first };
         let flow = self.flows.entry((tuple.remote, tuple.local.port())).or_insert(new);
         if flow.whose != whose {
-            // Ports that an earlier subflow had.
+            // The ports are used by a later subflow now.
             *flow = new;
         }
         let position = flow.sent.position(segment.seq.0);
         let data_position = match low_dsn(segment, position) {
-            // The first data sent is the start of the data stream.
+            // The first data that is sent is the start of the data stream.
             Some(dsn) => self.data.entry(handle).or_insert(Count::from(dsn)).position(dsn),
             None => position,
         };
@@ -129,7 +131,7 @@ impl Record {
         });
     }
 
-    /// A segment comes to a client.
+    /// Records a segment that arrives at a client.
     fn arrive(&mut self, now: Instant, client: SocketAddr, port: u16, segment: &Segment) {
         if segment.payload.is_empty() {
             return;
@@ -141,8 +143,8 @@ impl Record {
     }
 }
 
-/// The low half of the DSN of a segment's first byte; `None` where nothing maps it, as in plain TCP and in a
-/// first segment whose `MP_CAPABLE` does.
+/// Returns the low 32 bits of the DSN of a segment's first byte. `None` if the segment has no mapping, as in
+/// plain TCP, and as in a first segment whose mapping is implied by `MP_CAPABLE`.
 fn low_dsn(segment: &Segment, position: u64) -> Option<u32> {
     let Some(Dss { mapping: Some(mapping), .. }) = &segment.dss else { return None };
     let Mapping { dsn, ssn, length, .. } = mapping;
@@ -150,12 +152,12 @@ fn low_dsn(segment: &Segment, position: u64) -> Option<u32> {
         MappingDsn::Long(dsn) => dsn.0 as u32,
         MappingDsn::Short(low) => *low,
     };
-    // Positions count from the first byte, 0; a mapping calls that 1.
+    // Positions begin at 0, and relative subflow sequence numbers begin at 1.
     (*length > 0).then(|| low.wrapping_add((position as u32 + 1).wrapping_sub(*ssn)))
 }
 
 impl World<'_> {
-    /// A host sends the segment just written.
+    /// Records the segment that a host sends, if segments are recorded.
     #[cold]
     #[inline(never)]
     pub(super) fn record_departure(&mut self, station: usize, sent: &Outgoing) {
@@ -168,7 +170,7 @@ impl World<'_> {
         }
     }
 
-    /// A segment comes to a client.
+    /// Records a segment that arrives at a client, if segments are recorded.
     #[cold]
     #[inline(never)]
     pub(super) fn record_arrival(&mut self, client: SocketAddr, port: u16, segment: &Segment) {
@@ -177,7 +179,7 @@ impl World<'_> {
         }
     }
 
-    /// Samples the data held by each client for each of its connections.
+    /// Samples the received data held by each client for each of its connections.
     #[cold]
     pub(super) fn sample_receivers(&mut self) {
         let clients = self.plan.clients as usize;
@@ -200,7 +202,7 @@ impl World<'_> {
         }
     }
 
-    /// All segments, once every subflow has its number.
+    /// Adds the rows of all segments, after every subflow has got its number.
     #[cold]
     pub(super) fn report_segments(&mut self, record: &Record) {
         let clients = self.plan.clients as usize;
@@ -268,7 +270,7 @@ mod tests {
         let mut count = Count::from(u32::MAX - 1);
         assert_eq!(count.position(u32::MAX - 1), 0);
         assert_eq!(count.position(3), 5);
-        // Sent again.
+        // This number was seen before.
         assert_eq!(count.position(u32::MAX), 1);
         assert_eq!(count.position(4), 6);
         let far = (0..9u32).map(|n| count.position(4u32.wrapping_add(n << 30))).last();

@@ -1,4 +1,4 @@
-//! The tables that every run writes: samples during the run, totals at its end.
+//! The tables that every run writes: samples during the run, and totals at its end.
 
 use anabranch_host::report_ladder;
 use anabranch_host::rows::{Served, connection_row};
@@ -11,11 +11,11 @@ use super::World;
 use super::hosts::Station;
 use crate::digest::{OptionalTables, digest};
 
-/// Time between samples.
+/// The time between two samples.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
 
 impl World<'_> {
-    /// One row a subflow and one a client.
+    /// Adds one row for each subflow and one for each client.
     pub(super) fn sample(&mut self) {
         let clients = self.plan.clients as usize;
         for (handle, connection) in self.stations[clients].host.endpoint().connections() {
@@ -37,7 +37,7 @@ impl World<'_> {
         }
     }
 
-    /// Totals of clients, subflows and links.
+    /// Adds the totals of clients, subflows and links.
     pub(super) fn report(&mut self) {
         let clients = self.plan.clients as usize;
         let mut reinjected = vec![0u64; clients];
@@ -73,7 +73,7 @@ impl World<'_> {
         self.network.report(&mut self.rows);
     }
 
-    /// The trace with its digest: the folded event log, then every table.
+    /// Returns the trace with its digest.
     pub(super) fn into_trace(self) -> Trace {
         let (log, events) = (self.digest, self.steps);
         let (duration_s, steps) = (self.seconds(self.now), self.steps);

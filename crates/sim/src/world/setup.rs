@@ -1,4 +1,4 @@
-//! Building a world from its plan.
+//! Creates a world from its plan.
 
 use std::io::Write;
 
@@ -17,17 +17,18 @@ use super::hosts::Station;
 use super::{Node, RunError, World, record, sampling};
 use crate::capture::Capture;
 
-/// The tick of the clock of TCP timestamps (RFC 7323 section 5.4).
+/// The tick of the clock for TCP timestamps (RFC 7323 section 5.4).
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
-/// Ticks of the hosts' clocks that the timer wheel's fourth level tells apart: no timer of up to two minutes sees
-/// more of them.
+/// The granularity of the fourth level of the timer wheel, in ticks of the hosts' clocks. Timers of up to two
+/// minutes have no coarser granularity.
 const WHEEL_TICKS: u64 = 512;
 
-/// Returns the time at which the simulation starts, relative to the ticks of the hosts' clocks.
+/// Returns the time on the hosts' clocks at which the world begins.
 ///
-/// The start time influences a run: timers fire on ticks (jiffies), long timers on multiples of ticks, and
-/// timestamps count milliseconds. The runs that were measured on a kernel also start at arbitrary times.
+/// Timers fire on ticks (jiffies), long timers on multiples of ticks, and TCP timestamps count milliseconds.
+/// A run therefore depends on this time. It is random, because the runs of a measured kernel also begin at
+/// any time.
 fn begin(plan: &Plan, seed: Seed) -> Instant {
     if let Some(phase) = plan.host.clock_phase_ns {
         return Instant::from_nanos(phase);
@@ -98,7 +99,8 @@ impl<'a> World<'a> {
         let event = world.add_node(Node::Network(Due::Event));
         world.schedule.set(event, world.next_change());
         world.add_flows()?;
-        // If several nodes wake at the same time, the server is last, except for the routers' messages.
+        // If several entries of the schedule are due at the same time, the server is last. Only the routers'
+        // messages come later.
         world.stations[server].node = world.add_node(Node::Station(server));
         if plan.bounds_packets() {
             world.notices = Some(world.add_node(Node::Network(Due::Notice)));

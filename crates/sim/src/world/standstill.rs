@@ -1,8 +1,8 @@
-//! Detects clients and background flows for which nothing happens any more.
+//! Detects clients and background flows for which no event will occur any longer.
 //!
-//! A timer that fires repeatedly without sending anything is not an event. For example, an endpoint whose scheduler
-//! refuses every subflow restarts its retransmission timer for ever. Each client is judged by its own packets, so that
-//! other clients do not hide its standstill.
+//! A timer that fires repeatedly and sends nothing is not an event. For example, an endpoint whose scheduler
+//! refuses every subflow restarts its retransmission timer forever. For each client, only its own packets are
+//! considered, so that other clients do not hide its standstill.
 
 use anabranch_trace::Standstill;
 use anabranch_units::{Duration, Instant};
@@ -10,10 +10,11 @@ use anabranch_units::{Duration, Instant};
 use super::cross::Pair;
 use super::{STALL, World};
 
-/// The largest amount for which a paced source waits before it writes, bytes. It writes at least 1,448.
+/// The largest amount of data for which a paced source waits before it writes, bytes. It writes at least
+/// 1,448 bytes.
 const PACED_PIECE: u64 = 4096;
 
-/// The connections of a client that are open at its server.
+/// The state of a client's connections at the server.
 #[derive(Clone, Copy, Debug, Default)]
 struct AtServer {
     /// Whether the server has or had a connection of the client.
@@ -22,7 +23,7 @@ struct AtServer {
 }
 
 impl World<'_> {
-    /// Stops waiting for each client to which nothing happened for [`STALL`] and nothing can happen.
+    /// Stops waiting for each client that has had no event for [`STALL`] and cannot have another one.
     pub(super) fn check_standstill(&mut self) {
         if self.next_change().is_some() {
             return;
@@ -36,7 +37,7 @@ impl World<'_> {
                 continue;
             }
             let at_server = at_server.get_or_insert_with(|| self.at_server())[client];
-            // An endpoint that misreads changed data may wait for ever.
+            // If the plan modifies payloads, an endpoint can misread the changed data and wait forever.
             if !self.is_given_up(client, at_server) && !self.plan.changes_payload() {
                 self.note_client(client, since);
             } else if self.stations[client].host.poll_timeout().is_some() {
@@ -48,13 +49,13 @@ impl World<'_> {
         }
     }
 
-    /// Returns how long a client may be silent before it counts as stalled.
+    /// Returns the time without an event after which a client counts as stalled.
     fn patience(&self) -> Duration {
         let piece = |rate| Duration::from_secs_f64((8 * PACED_PIECE) as f64 / rate as f64);
         self.plan.application.rate_bps.map_or(STALL, |rate| STALL.max(piece(rate)))
     }
 
-    /// Returns whether a client's film has advanced since the last call, or the client has not started yet.
+    /// Returns whether the client's film has advanced since the last call, or the client has not started.
     fn is_played(&mut self, client: usize) -> bool {
         let now = self.now;
         let station = &mut self.stations[client];
@@ -66,7 +67,7 @@ impl World<'_> {
         before.is_none_or(|before| position > before)
     }
 
-    /// Returns for each client the connections that are open at the server.
+    /// Returns the state of each client's connections at the server.
     fn at_server(&self) -> Vec<AtServer> {
         let mut found = vec![AtServer::default(); self.plan.clients as usize];
         let server = self.stations[self.station(0, true)].host.endpoint();
@@ -78,16 +79,16 @@ impl World<'_> {
         found
     }
 
-    /// Returns whether the server has given up all connections of a client, or one that is still open at the client. It
-    /// does so after retransmissions without an answer (`tcp_retries2`, `tcp_orphan_retries`), and a kernel does not
-    /// inform the client.
+    /// Returns whether the server has given up all connections of a client, or a connection that the client
+    /// still regards as open. A server gives up after retransmissions without an acknowledgement
+    /// (`tcp_retries2`, `tcp_orphan_retries`). As with a kernel, the client is not notified.
     fn is_given_up(&self, client: usize, at_server: AtServer) -> bool {
         let own = self.stations[client].host.endpoint().connections();
         let open = own.filter(|(_, connection)| !connection.is_closed()).count();
         (at_server.known && at_server.open == 0) || at_server.open < open
     }
 
-    /// Records a client's standstill.
+    /// Records the standstill of a client.
     fn note_client(&mut self, client: usize, since: Instant) {
         let (could_send, states) = self.usable(client);
         let who = if self.plan.clients > 1 { format!("client {client}") } else { "the run".into() };
@@ -97,7 +98,7 @@ impl World<'_> {
         self.note_standstill(&who, since, &detail, could_send);
     }
 
-    /// Records a standstill, and adds it to the notes of the run's summary.
+    /// Records a standstill in the results and in the notes.
     fn note_standstill(&mut self, who: &str, since: Instant, detail: &str, could_send: bool) {
         let at_s = self.seconds(since);
         let message = format!("{who} stands still from {at_s:.3} s on{detail}");
@@ -105,7 +106,7 @@ impl World<'_> {
         self.standstills.push(Standstill { message, at_s, could_send });
     }
 
-    /// Returns whether a subflow of a client's connections could send, and a description of each subflow's state.
+    /// Returns whether any subflow of a client could send, and a description of each subflow's state.
     fn usable(&self, client: usize) -> (bool, String) {
         let server = self.stations[self.station(0, true)].host.endpoint();
         let samples = server
@@ -126,7 +127,7 @@ impl World<'_> {
         (open, if states.is_empty() { "none".to_owned() } else { states.join(", ") })
     }
 
-    /// Records each background flow that has data to transfer and for which nothing was sent for [`STALL`].
+    /// Records each background flow that has data to transfer and had no event for [`STALL`].
     pub(super) fn check_flows(&mut self) {
         if self.plan.changes_payload() {
             return;

@@ -4,26 +4,26 @@
 
 use anabranch_sim::{Column, Plan, Silent, Trace, run};
 
-/// The trace of a plan in JSON; a plan or a run that fails panics with the plan, which is all that is
-/// needed to repeat it.
+/// Runs a plan in JSON and returns its trace. If the plan or the run fails, it panics with the plan, which is
+/// sufficient to repeat the run.
 pub(crate) fn simulate(text: &str) -> Trace {
     let plan = Plan::from_json(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     run(&plan, None, &mut Silent).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// A numeric column of a table.
+/// Returns a numeric column of a table.
 pub(crate) fn numbers(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
     let table = trace.table(table).expect("a table");
     assert!(table.column(column).is_some(), "no column {column}");
     table.numbers(column)
 }
 
-/// Its sum.
+/// Returns the sum of a numeric column.
 pub(crate) fn total(trace: &Trace, table: &str, column: &str) -> f64 {
     numbers(trace, table, column).iter().sum()
 }
 
-/// The path of each subflow at the server.
+/// Returns the path of each subflow at the server.
 pub(crate) fn paths(trace: &Trace) -> Vec<String> {
     match trace.table("subflows").and_then(|table| table.column("path")) {
         Some(Column::Text(names)) => names.iter().map(str::to_owned).collect(),
@@ -31,7 +31,7 @@ pub(crate) fn paths(trace: &Trace) -> Vec<String> {
     }
 }
 
-/// Mean smoothed RTT in ms from the fifth second on.
+/// Returns the mean smoothed RTT from the fifth second on, ms.
 pub(crate) fn srtt(trace: &Trace) -> f64 {
     let rows =
         numbers(trace, "samples", "t_s").into_iter().zip(numbers(trace, "samples", "srtt_ms"));

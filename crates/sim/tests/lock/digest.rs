@@ -1,4 +1,4 @@
-//! The digest of a run in the lock. It covers the run's own digest and every segment that passed a client, with its
+//! The digest of a run in the lock. It covers the digest of the run and every segment at a client, with its
 //! options.
 
 use std::io::Write;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_sim::{Plan, Silent, Trace, run};
 
-/// Columns that the digest of a run leaves out.
+/// Columns that are excluded from the digest of a run.
 const LEFT_OUT: [&str; 3] = ["penalties", "delivered_ce", "ecn_reductions"];
 
-/// A writer that folds all bytes into one word.
+/// A writer that hashes all bytes to one word.
 #[derive(Clone, Default)]
 struct Folded(Arc<Mutex<u64>>);
 
@@ -33,7 +33,8 @@ impl Write for Folded {
     }
 }
 
-/// Returns the digest of a plan's run, sixteen hexadecimal digits. If the run fails or panics, its failure is hashed.
+/// Returns the digest of a plan's run, with sixteen hexadecimal digits. If the run fails or panics, its error
+/// is hashed.
 pub(crate) fn digest(plan: &str) -> String {
     let segments = Folded::default();
     let capture = Box::new(segments.clone());

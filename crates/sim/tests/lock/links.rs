@@ -1,4 +1,4 @@
-//! The links, paths, events and cross traffic of a drawn world.
+//! The links, paths, events and cross traffic of a random world.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use anabranch_units::RandomStream;
 
 use crate::plans::pick;
 
-/// How much a world can transfer in a short time.
+/// The size of a short transfer in a world.
 #[derive(Clone, Copy)]
 pub(crate) struct Estimate {
-    /// The bytes of a transfer of about a thousand segments or fewer.
+    /// The number of bytes in at most about a thousand segments.
     pub(crate) bytes: u64,
     /// The duration of the transfer without losses.
     pub(crate) seconds: f64,
@@ -31,7 +31,7 @@ struct Way {
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// Draws the network. `told` collects a word for each impairment.
+/// Draws the network. A word for each impairment is appended to `told`.
 pub(crate) fn world(draw: &mut RandomStream, paths: u64, told: &mut String) -> World {
     let (mut links, mut list, mut ways) = (Vec::new(), Vec::new(), Vec::new());
     for path in 0..paths {
@@ -145,7 +145,7 @@ fn path_text(draw: &mut RandomStream, path: u64, way: Way, told: &mut String) ->
     text + "}"
 }
 
-/// Draws outages, delay spikes, rate changes and loss bursts during the transfer.
+/// Draws outages, delay spikes, rate changes and bursts of losses during the transfer.
 fn events(draw: &mut RandomStream, ways: &[Way], seconds: f64, told: &mut String) -> String {
     let mut list: Vec<(u64, String)> = Vec::new();
     let count = pick(draw, &[0, 0, 1, 1, 2, 3, 5]);
@@ -218,7 +218,7 @@ fn happen(
     }
 }
 
-/// With probability 0.12, adds a background flow over the first path.
+/// Draws another flow over the first path, with some probability.
 fn cross_traffic(draw: &mut RandomStream, way: Way, told: &mut String) -> String {
     if !draw.chance(0.12) || way.rate_bps > 20_000_000 {
         return String::new();

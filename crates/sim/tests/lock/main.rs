@@ -1,4 +1,4 @@
-//! The lock: stored digests of short runs. A change that alters one of them changes results
+//! The lock: stored digests of short runs. If a change alters one of them, it changes results
 //! (CONTRIBUTING.md, "Results may change, but not silently").
 
 mod digest;
@@ -13,7 +13,7 @@ use crate::store::{STORED, line, read};
 /// The number of threads that run worlds.
 const THREADS: usize = 2;
 
-/// Returns the lines of these seeds in order.
+/// Returns the lines for these seeds in order.
 fn lines(seeds: &[u64]) -> Vec<String> {
     let part = seeds.len().div_ceil(THREADS);
     thread::scope(|scope| {

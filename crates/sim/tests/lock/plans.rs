@@ -1,6 +1,6 @@
-//! Random worlds from a seed: short transfers under every condition that a plan can describe.
+//! Random worlds from a seed: short transfers under all conditions that a plan can describe.
 //!
-//! Equal seeds give equal plans on every platform. A change in this file changes all stored digests.
+//! Equal seeds give equal plans on every platform. A change to this file changes all digests of the lock.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use anabranch_units::{RandomStream, Seed};
 
 use crate::links::{self, Estimate};
 
-/// Schedulers, with the parameters that change their decisions.
+/// Schedulers, each with parameters that change its decisions.
 const SCHEDULERS: &[&str] = &[
     "linux",
     "linux",
@@ -38,7 +38,7 @@ const SCHEDULERS: &[&str] = &[
     "wait-or-send",
 ];
 
-/// Congestion controllers, with the parameters that change their behaviour.
+/// Congestion controllers, each with parameters that change its behaviour.
 const CONTROLLERS: &[&str] = &[
     "cubic",
     "cubic",
@@ -66,7 +66,7 @@ const CONTROLLERS: &[&str] = &[
     "wvegas(form=kernel)",
 ];
 
-/// The switches of a profile, and the probability that each is off.
+/// The switches of a profile, each with the probability that it is off.
 const PARTS: &[(&str, f64)] = &[
     ("sack", 0.25),
     ("rack", 0.2),
@@ -78,7 +78,7 @@ const PARTS: &[(&str, f64)] = &[
     ("penalisation", 0.1),
 ];
 
-/// The adaptation rules.
+/// The adaptive bitrate rules.
 const RULES: &[&str] = &["vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput"];
 
 /// Draws a member of a list.
@@ -86,7 +86,7 @@ pub(crate) fn pick<T: Copy>(stream: &mut RandomStream, from: &[T]) -> T {
     from[stream.below(from.len() as u64) as usize]
 }
 
-/// Returns the plan of a seed as JSON. Its name lists the most important choices.
+/// Returns the plan for a seed as JSON. The name of the plan lists the most important choices.
 pub(crate) fn plan(seed: u64) -> String {
     let mut draw = Seed { seed, run: 0 }.stream("lock");
     let paths = pick(&mut draw, &[1, 1, 1, 2, 2, 2, 2, 3, 3, 4]);
@@ -106,7 +106,7 @@ fn transport(draw: &mut RandomStream, paths: u64, told: &mut String) -> String {
     let multipath = paths > 1 || draw.chance(0.4);
     let profile = pick(draw, &["linux-6.18", "linux-6.18", "mptcp-0.94"]);
     let (scheduler, mut congestion) = (pick(draw, SCHEDULERS), pick(draw, CONTROLLERS));
-    // The printed form of CUBIC has no slow-start exit, which this profile sets.
+    // The profile sets a slow-start exit, which the printed form of CUBIC does not have.
     if profile == "mptcp-0.94" && congestion.contains("printed") {
         congestion = "cubic";
     }
@@ -115,7 +115,7 @@ fn transport(draw: &mut RandomStream, paths: u64, told: &mut String) -> String {
     let off: Vec<String> = PARTS
         .iter()
         .filter(|(_, chance)| draw.chance(*chance))
-        // The same form has no slow-start exit to switch off.
+        // The printed form of CUBIC has no slow-start exit that could be switched off.
         .filter(|(name, _)| *name != "hystart" || !congestion.contains("printed"))
         .map(|(name, _)| format!(r#""{name}":false"#))
         .collect();
@@ -138,7 +138,8 @@ fn transport(draw: &mut RandomStream, paths: u64, told: &mut String) -> String {
     )
 }
 
-/// About a thousand segments, or as much as the paths can transfer in a few seconds.
+/// Draws an application that transfers about a thousand segments, or as many as the paths allow in a few
+/// seconds.
 fn application(draw: &mut RandomStream, estimate: Estimate, told: &mut String) -> String {
     let seconds = estimate.seconds;
     match draw.below(20) {

@@ -1,4 +1,4 @@
-//! The stored digests: one line for each seed.
+//! The stored digests, one line per seed.
 
 use anabranch_sim::Plan;
 
@@ -8,7 +8,7 @@ use crate::plans::plan;
 /// The contents of `worlds.txt`.
 pub(crate) const STORED: &str = include_str!("worlds.txt");
 
-/// Returns the seed and the digest of each line.
+/// Returns the seed and the digest of every line.
 pub(crate) fn read(text: &str) -> Vec<(u64, &str)> {
     text.lines()
         .map(|line| {
@@ -19,7 +19,7 @@ pub(crate) fn read(text: &str) -> Vec<(u64, &str)> {
         .collect()
 }
 
-/// Computes the line of a seed, followed by the settings that the seed draws.
+/// Computes the line of a seed. It is followed by the settings that the seed draws.
 pub(crate) fn line(seed: u64) -> String {
     let text = plan(seed);
     let told = Plan::from_json(&text).map_or_else(|error| error.to_string(), |plan| plan.scenario);

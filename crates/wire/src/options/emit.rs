@@ -8,7 +8,7 @@ use crate::mptcp::{
 };
 use crate::{EmitError, Flags, Segment};
 
-/// The encoded options of one segment, a multiple of 32 bits long.
+/// The encoded options of a segment. The length is a multiple of 32 bits.
 pub(crate) struct Options {
     bytes: [u8; MAX_OPTIONS_LEN],
     len: usize,
@@ -36,7 +36,7 @@ impl Options {
         self.put(&value.to_be_bytes());
     }
 
-    /// Appends NOPs up to the next 32-bit boundary.
+    /// Appends NOPs until the length is a multiple of 32 bits.
     fn pad(&mut self) {
         while !self.len.is_multiple_of(4) {
             self.put(&[kind::NOP]);
@@ -44,7 +44,7 @@ impl Options {
     }
 }
 
-/// Encodes a segment's options in Linux's order (`tcp_options_write`).
+/// Encodes the options of a segment in the order of Linux (`tcp_options_write`).
 pub(crate) fn emit(segment: &Segment) -> Result<Options, EmitError> {
     check(segment)?;
     let len = encoded_len(segment);
@@ -66,7 +66,7 @@ pub(crate) fn emit(segment: &Segment) -> Result<Options, EmitError> {
     Ok(out)
 }
 
-/// Refuses segments that the parser would not read back unchanged.
+/// Rejects segments that would be changed by emitting and parsing.
 fn check(segment: &Segment) -> Result<(), EmitError> {
     if !segment.flags.contains(Flags::SYN) {
         let handshake = [

@@ -1,4 +1,4 @@
-//! Parses TCP options. An invalid option is ignored, and an option without a valid length ends the
+//! Parses TCP options. Invalid options are ignored. An option whose length is not valid ends the
 //! parsing.
 
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::{Flags, SackBlock, SackBlocks, Segment, Timestamps};
 /// The highest window scale (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
-/// A reader of values from an option's body. It returns `None` if too few bytes are left.
+/// Reads values from the body of an option. Its methods return `None` if too few bytes are left.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -41,17 +41,17 @@ impl Reader<'_> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Returns `value` if no bytes are left.
+    /// Returns `value` if no bytes are left, and otherwise `None`.
     fn end<T>(&self, value: T) -> Option<T> {
         self.0.is_empty().then_some(value)
     }
 }
 
-/// Parses the options of `segment`, whose flags are already set.
+/// Parses TCP options into `segment`, whose flags must already be set.
 ///
-/// An option whose length is below two or extends beyond the header ends the parsing. Earlier options and the segment
-/// are used (`tcp_parse_options`, `mptcp_get_options`: "silly options", "partial options"). RFC 9293 section 3.1
-/// (MUST-7) requires that an illegal option length is handled without crashing.
+/// An option whose length is below two or exceeds the header ends the parsing. The options before
+/// it and the segment are used (`tcp_parse_options`, `mptcp_get_options`: "silly options", "partial
+/// options"). RFC 9293 section 3.1 (MUST-7) requires that an invalid length does not cause a crash.
 pub fn parse(mut bytes: &[u8], segment: &mut Segment) {
     while let [kind, rest @ ..] = bytes {
         match *kind {
@@ -106,8 +106,8 @@ fn read_sack(mut body: Reader<'_>) -> Option<SackBlocks> {
     (!blocks.is_empty()).then_some(blocks)
 }
 
-/// Reads any MPTCP option. The subtype is in the high four bits of the first byte; the low bits
-/// depend on it (RFC 8684 section 3).
+/// Reads an MPTCP option (RFC 8684 section 3). The high four bits of the first byte are the
+/// subtype. The meaning of the low four bits depends on the subtype.
 fn read_mptcp(mut body: Reader<'_>, segment: &mut Segment) -> Option<()> {
     let first = body.u8()?;
     let low = first & 0x0f;
@@ -121,8 +121,8 @@ fn read_mptcp(mut body: Reader<'_>, segment: &mut Segment) -> Option<()> {
         subtype::JOIN => MptcpOption::Join(read_join(flag, body)?),
         subtype::ADD_ADDR => MptcpOption::AddAddr(read_add_addr(flag, body)?),
         subtype::REMOVE_ADDR => MptcpOption::RemoveAddr(RemoveAddr::new(body.0)?),
-        // The four-byte form of version 0 carried an address. It counts as absent here, as in
-        // Linux.
+        // Version 0 had a form of four bytes with an address identifier. As in Linux, an option of
+        // this form is ignored.
         subtype::PRIO => body.end(MptcpOption::Prio { backup: flag })?,
         subtype::FAIL => {
             body.u8()?;
@@ -144,7 +144,7 @@ fn read_mptcp(mut body: Reader<'_>, segment: &mut Segment) -> Option<()> {
     Some(())
 }
 
-/// Reads a DSS (RFC 8684 section 3.3). Flags a and m have no meaning without A and M.
+/// Reads a DSS (RFC 8684 section 3.3). Without flags A and M, flags a and m have no meaning.
 fn read_dss(mut body: Reader<'_>) -> Option<Dss> {
     let flags = body.u8()?;
     let has = |flag: u8| flags & flag != 0;
@@ -162,7 +162,8 @@ fn read_dss(mut body: Reader<'_>) -> Option<Dss> {
             },
             ssn: body.u32()?,
             length: body.u16()?,
-            // The option's length shows whether there is a checksum; no flag does.
+            // There is no flag for the checksum. The length of the option shows whether there is
+            // one.
             checksum: if body.0.is_empty() { None } else { Some(body.u16()?) },
         })
     } else {
@@ -172,7 +173,8 @@ fn read_dss(mut body: Reader<'_>) -> Option<Dss> {
 }
 
 /// Reads an `MP_CAPABLE` (RFC 8684 section 3.1). The length determines the form. The handshake code
-/// checks the form against the segment's flags, and the version and algorithm bits.
+/// checks whether the form is valid for the segment's flags, and checks the version and the
+/// algorithm.
 fn read_capable(version: u8, mut body: Reader<'_>) -> Option<MpCapable> {
     let flags = body.u8()?;
     let keys = match body.0.len() {
@@ -209,7 +211,7 @@ fn read_join(backup: bool, mut body: Reader<'_>) -> Option<MpJoin> {
 }
 
 /// Reads an `ADD_ADDR` (RFC 8684 section 3.4.1). Flag E shows whether there is a truncated HMAC.
-/// The length then determines address family and port.
+/// The remaining length determines the address family, and whether there is a port.
 fn read_add_addr(echo: bool, mut body: Reader<'_>) -> Option<AddAddr> {
     let address_id = body.u8()?;
     let hmac_len = if echo { 0 } else { 8 };

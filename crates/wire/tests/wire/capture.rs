@@ -1,4 +1,4 @@
-//! Reads a capture back with the reader of the pcap library.
+//! Reads captures with the reader of the pcap library.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn a_capture_has_one_interface_per_path() {
 
     let mut writer = PcapngWriter::new(Vec::new(), &names).unwrap();
     writer.write(0, Instant::from_nanos(1), v4, v4, &first).unwrap();
-    // Nanoseconds of nearly a day need more than 32 bits.
+    // A time of almost a day in nanoseconds needs more than 32 bits.
     let late = 86_399_999_999_999;
     writer.write(1, Instant::from_nanos(late), v6, v6, &second).unwrap();
     let no_interface = writer.write(2, Instant::from_nanos(2), v4, v4, &first);

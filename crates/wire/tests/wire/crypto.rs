@@ -1,4 +1,4 @@
-//! Keys and HMACs compared with an independent implementation (Python's hashlib and hmac).
+//! Compares keys and HMACs with an independent implementation (Python's hashlib and hmac).
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ fn token_and_idsn() {
     }
 }
 
-/// The same keys and nonces as in Linux's `net/mptcp/crypto_test.c`: ASCII digits used as bytes.
+/// The keys and nonces are those of Linux's `net/mptcp/crypto_test.c`: the bytes are ASCII digits.
 #[test]
 fn join() {
     let cases: [(&[u8; 16], &[u8; 8], &str); 3] = [
@@ -51,7 +51,7 @@ fn join() {
     }
 }
 
-/// Expected: `hmac.new(key_a + key_b, identifier + address + port, "sha256").digest()[-8:]`.
+/// Expected values: `hmac.new(key_a + key_b, identifier + address + port, "sha256").digest()[-8:]`.
 #[test]
 fn add_addr() {
     let of = |address, port| {

@@ -1,4 +1,4 @@
-//! The 40 bytes of options: allocation of the space, and refused segments.
+//! Tests of the 40 bytes of option space: its allocation, and segments that are rejected.
 
 use anabranch_units::DataSeq;
 use anabranch_wire::{

@@ -1,5 +1,5 @@
-//! Tests of the wire formats: against bytes derived by hand from the RFCs, and of parsing emitted
-//! packets.
+//! Tests of the wire formats. Packets are compared with bytes derived by hand from the RFCs, and
+//! emitted packets are parsed.
 
 use anabranch_wire::{Packet, ParseError, parse_packet};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Every option as bytes, derived from the figures of the RFCs.
+//! Tests of every option. Expected bytes are derived from the figures of the RFCs.
 
 use std::net::IpAddr;
 
@@ -27,7 +27,8 @@ pub(crate) fn emit(segment: &Segment) -> Result<Vec<u8>, EmitError> {
     Ok(packet)
 }
 
-/// Checks that the segment's options are emitted as these bytes and parsed back.
+/// Checks that the options of a segment are emitted as these bytes, and that parsing returns the
+/// segment.
 #[track_caller]
 fn assert_options(segment: &Segment, hex: &str) {
     let expected = bytes(hex);
@@ -166,7 +167,7 @@ fn dss() {
         of(long_ack, mapping(long, Some(0xbeef))),
         "1e1c200f 11223344aabbccdd 9900112255667788 01020304 0578 beef",
     );
-    // A DATA_FIN without data (RFC 8684 section 3.3.3).
+    // A `DATA_FIN` without data (RFC 8684 section 3.3.3).
     let fin = Some(Mapping { dsn: long, ssn: 0, length: 1, checksum: None });
     assert_dss(
         Dss { data_ack: short_ack, mapping: fin, data_fin: true },
@@ -227,7 +228,7 @@ fn reserved_bits_are_ignored() {
     let cases = [
         ("1e0c1f02 01020304 05060708", "1e0c1102 01020304 05060708"),
         ("1e0820e1 00000001", "1e082001 00000001"),
-        // a and m have no meaning without A and M.
+        // Flags a and m have no meaning without A and M.
         ("1e04200a", "1e042000"),
         ("1e083f03 0a000201", "1e083103 0a000201"),
         ("1e035f01", "1e035101"),

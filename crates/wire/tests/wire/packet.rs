@@ -1,4 +1,4 @@
-//! Headers and checksums as bytes, computed by hand.
+//! Tests of headers and checksums. Expected bytes are computed by hand.
 
 use std::net::IpAddr;
 
@@ -36,9 +36,9 @@ fn emit((source, destination): (IpAddr, IpAddr), segment: &Segment) -> Vec<u8> {
     out
 }
 
-/// The IPv4 header words without the checksum sum to d931, so the checksum is 26ce. The
-/// pseudo-header's 0a00 + 0001 + 0a00 + 0002 + 0006 + 0014 and the TCP header's 1f90 + 0050 + 0001
-/// + 5002 + 2000 sum to a400: 5bff.
+/// The words of the IPv4 header without the checksum sum to d931, so the checksum is 26ce. The
+/// words of the pseudo-header are 0a00 + 0001 + 0a00 + 0002 + 0006 + 0014, and those of the TCP
+/// header are 1f90 + 0050 + 0001 + 5002 + 2000. They sum to a400, so the TCP checksum is 5bff.
 #[rustfmt::skip]
 const V4_SYN: [u8; 40] = [
     0x45, 0x00, 0x00, 0x28, 0x00, 0x00, 0x40, 0x00, 0x40, 0x06, 0x26, 0xce,
@@ -58,7 +58,7 @@ fn a_payload_shares_the_packets_memory_and_an_empty_one_does_not() {
         for parse in [parse_packet, parse_offloaded] {
             let data = Segment { payload: Bytes::from_static(&[7; 1448]), ..syn() };
             let mut bytes = emit(ends, &data);
-            // Bytes after the packet do not belong to it.
+            // Bytes after the end of the packet are ignored.
             bytes.extend([0; 9]);
             let bytes = Bytes::from(bytes);
             let segment = parse(&bytes).unwrap().segment;
@@ -79,15 +79,16 @@ fn a_payload_shares_the_packets_memory_and_an_empty_one_does_not() {
 fn an_ipv6_syn() {
     let bytes = emit(v6(), &syn());
     assert_eq!(bytes[..8], [0x60, 0, 0, 0, 0, 20, 6, 64]);
-    // The pseudo-header's twice 2001 + 0db8, 0001 + 0002, 0014 and 0006 sum to 5b8f. With the TCP
-    // header's 8fe3 that is eb72.
+    // The words of the pseudo-header are twice 2001 + 0db8, then 0001 + 0002, 0014 and 0006. They
+    // sum to 5b8f. With 8fe3 for the TCP header, the sum is eb72.
     assert_eq!(bytes[56..58], [0x14, 0x8d]);
     assert_eq!(parse(&bytes).unwrap().segment, syn());
 }
 
 #[test]
 fn the_ecn_field_is_in_the_ip_header() {
-    // RFC 3168 section 5: ECT(1) is 01, ECT(0) is 10; IPv4's second octet, IPv6's 11th and 12th bit.
+    // RFC 3168 section 5: ECT(1) is 01, and ECT(0) is 10. The bits are the lowest of the second
+    // octet in IPv4, and the 11th and 12th bit in IPv6.
     for (ecn, bits) in [(Ecn::NotEct, 0), (Ecn::Ect1, 1), (Ecn::Ect0, 2), (Ecn::Ce, 3)] {
         let segment = Segment { ecn, ..syn() };
         let mut v4 = emit(v4(), &segment);
@@ -95,7 +96,7 @@ fn the_ecn_field_is_in_the_ip_header() {
         let v6 = emit(v6(), &segment);
         assert_eq!((v6[0], v6[1]), (0x60, bits << 4));
         assert_eq!(parse(&v6).unwrap().segment, segment);
-        // The other bits of that octet are ignored: 0xb8 is expedited forwarding.
+        // The other bits of the octet are ignored. 0xb8 is expedited forwarding.
         v4[1] |= 0xb8;
         let sum = u16::from_be_bytes([v4[10], v4[11]]) - 0xb8;
         v4[10..12].copy_from_slice(&sum.to_be_bytes());
@@ -110,7 +111,8 @@ fn wrong_checksums_are_named() {
     let expected = ParseError::IpChecksum { found: 0x27ce, computed: 0x26ce };
     assert_eq!(parse(&bytes), Err(expected));
 
-    // Every bit of the header counts, including the reserved flag, which most parsers drop.
+    // The checksum covers all bits of the header, including the reserved flag, which most parsers
+    // ignore.
     let mut bytes = V4_SYN;
     bytes[6] |= 0x80;
     let expected = ParseError::IpChecksum { found: 0x26ce, computed: 0xa6cd };
@@ -129,7 +131,7 @@ fn wrong_checksums_are_named() {
 
 #[test]
 fn the_other_zero_is_a_good_checksum() {
-    // The window is increased by the checksum: 2000 + 5bff = 7bff. The checksum becomes zero.
+    // The window is increased by the checksum: 2000 + 5bff = 7bff. The new checksum is zero.
     let segment = Segment { window: 0x7bff, ..syn() };
     let mut bytes = emit(v4(), &segment);
     assert_eq!(bytes[36..38], [0, 0]);
@@ -139,7 +141,7 @@ fn the_other_zero_is_a_good_checksum() {
 
 #[test]
 fn invalid_packets_give_a_specific_error() {
-    // Changes one byte within words 3 to 5 of the IPv4 header, and corrects the checksum.
+    // Sets a byte in the third to fifth word of the IPv4 header, and corrects the checksum.
     let changed = |at: usize, value: u8| {
         let mut bytes = V4_SYN;
         let word = |bytes: &[u8]| u16::from_be_bytes([bytes[at & !1], bytes[at | 1]]);
@@ -153,7 +155,7 @@ fn invalid_packets_give_a_specific_error() {
     assert_eq!(parse(&changed(9, 17)), Err(ParseError::NotTcp(17)));
     assert_eq!(parse(&changed(6, 0x20)), Err(ParseError::Fragment));
     assert_eq!(parse(&changed(7, 0x01)), Err(ParseError::Fragment));
-    // 39 bytes contain half a TCP header.
+    // 39 bytes contain only a part of the TCP header.
     assert_eq!(parse(&changed(3, 39)), Err(ParseError::TcpHeader));
     assert_eq!(parse(&changed(3, 41)), Err(ParseError::Ip));
 
@@ -165,7 +167,7 @@ fn invalid_packets_give_a_specific_error() {
     for bytes in [&[][..], &[0x45], &[0x60; 39], &[0x50; 40], &[0x44; 40]] {
         assert_eq!(parse(bytes), Err(ParseError::Ip));
     }
-    // An IPv6 packet of length zero would be a jumbogram.
+    // The length zero in IPv6 means a jumbogram.
     let mut bytes = emit(v6(), &syn());
     bytes[5] = 0;
     assert_eq!(parse(&bytes), Err(ParseError::Ip));
@@ -178,7 +180,7 @@ fn an_acknowledgement_needs_its_flag() {
     let result = emit_packet(source, destination, &segment, &mut Vec::new());
     assert_eq!(result, Err(EmitError::AckWithoutFlag));
 
-    // The window is decreased by the acknowledgement number, so that the checksum stays correct.
+    // The window is decreased by the acknowledgement number, so the checksum stays correct.
     let mut bytes = emit(v4(), &syn());
     bytes[31] = 7;
     bytes[34..36].copy_from_slice(&0x1ff9u16.to_be_bytes());

@@ -1,4 +1,5 @@
-//! `parse(emit(segment)) == segment`, and computed lengths are those of the emitted packet.
+//! Tests that `parse(emit(segment)) == segment`, and that computed lengths equal those of the
+//! emitted packet.
 
 use std::net::IpAddr;
 
@@ -11,7 +12,7 @@ use crate::parse;
 use crate::strategy::{addresses, segment};
 
 proptest! {
-    /// A segment that is reset in place keeps nothing of its former content.
+    /// A segment that is reset in place has nothing of its former content.
     #[test]
     fn a_blank_segment_has_its_ports_and_its_payload_only(mut segment in segment()) {
         let payload = Bytes::from_static(b"film");

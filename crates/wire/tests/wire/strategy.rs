@@ -1,4 +1,4 @@
-//! Strategies for every valid segment, and for bytes that are almost options.
+//! Strategies for all valid segments, and for bytes that resemble options.
 
 use std::net::IpAddr;
 
@@ -97,7 +97,7 @@ fn sack() -> impl Strategy<Value = SackBlocks> {
     })
 }
 
-/// Valid segments, except that their options may be too long.
+/// Generates segments that are valid, except that their options may be too long.
 fn any_size() -> impl Strategy<Value = Segment> {
     let timestamps = any::<(u32, u32)>().prop_map(|(value, echo)| Timestamps { value, echo });
     let head = any::<(u16, u16, u32, u32, u8, u8, u16)>();
@@ -129,7 +129,7 @@ fn any_size() -> impl Strategy<Value = Segment> {
     )
 }
 
-/// Every segment that can be emitted. Options are removed until the rest fit.
+/// Generates all segments that can be emitted. Options are removed until the others fit.
 pub(crate) fn segment() -> impl Strategy<Value = Segment> {
     (any_size(), any::<[bool; 4]>()).prop_map(|(mut segment, order)| {
         let [sack, dss, timestamps, mss] = order;
@@ -157,7 +157,7 @@ pub(crate) fn segment() -> impl Strategy<Value = Segment> {
     })
 }
 
-/// Two addresses of the same family.
+/// Generates two addresses of the same family.
 pub(crate) fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     prop_oneof![
         any::<([u8; 4], [u8; 4])>().prop_map(|(from, to)| (from.into(), to.into())),
@@ -165,14 +165,14 @@ pub(crate) fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     ]
 }
 
-/// Option bytes that are likely to be options, or almost valid ones.
+/// Generates bytes that are often valid or almost valid options.
 pub(crate) fn option_bytes() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![0u8, 1, 2, 3, 4, 5, 8, 30, 30, 30, 30, 253]);
     let lengths = prop_oneof![
         8 => prop::sample::select(vec![2u8, 3, 4, 8, 10, 12, 16, 18, 20, 22, 24, 26, 28, 30]),
         1 => any::<u8>(),
     ];
-    // A first byte with a known subtype, then random bytes.
+    // An option body begins with a known subtype, followed by random bytes.
     let option = (known, lengths, 0..=9u8, 0..=15u8, vec(any::<u8>(), 40)).prop_map(
         |(kind, length, subtype, low, body)| {
             let mut bytes = vec![kind];

@@ -1,4 +1,4 @@
-//! Any input gives a packet or an error.
+//! Tests that parsing returns a packet or an error for every input.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use crate::strategy::{addresses, option_bytes, segment};
 const SOURCE: [u8; 4] = [10, 0, 0, 1];
 const DESTINATION: [u8; 4] = [10, 0, 0, 2];
 
-/// Returns a packet with these bytes as its options and everything else valid.
+/// Returns a packet with these bytes as its options. All other fields are valid.
 pub(crate) fn with_options(flags: Flags, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut tcp = TcpHeader::new(1, 2, 3, 4);
     tcp.syn = flags.contains(Flags::SYN);
@@ -55,7 +55,8 @@ proptest! {
         emit_packet(source, destination, &segment, &mut bytes).unwrap();
         let at = at.index(bytes.len());
         bytes[at] ^= change;
-        // IPv6 has no header checksum, and a shorter length can give a correct checksum by chance.
+        // IPv6 has no header checksum. With a shorter length, the TCP checksum can be correct by
+        // chance.
         let uncovered = source.is_ipv6() && at < 8;
         if let Ok(packet) = parse(&bytes) {
             prop_assert!(uncovered, "byte {} of {:?}", at, packet);
@@ -118,7 +119,7 @@ fn an_invalid_length_ends_the_options_and_earlier_ones_count() {
 
 #[test]
 fn the_end_of_options_ends_them() {
-    // After it, even an invalid length does not matter.
+    // After the end-of-options byte, nothing is parsed, so an invalid length has no effect.
     let segment = parse_options(Flags::ACK, &[1, 0, 30, 0]).unwrap();
     assert_eq!(segment, parse_options(Flags::ACK, &[]).unwrap());
 }
@@ -128,26 +129,26 @@ fn invalid_options_are_ignored_and_the_rest_count() {
     let timestamps = [8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
     let odd: [&[u8]; 16] = [
         &[253, 4, 1, 2],
-        // Handshake options on a segment without SYN.
+        // Handshake options without SYN.
         &[2, 4, 5, 0xb4],
         &[3, 3, 7],
         &[4, 2],
-        // SACK without a complete block, or with no block.
+        // SACK without a complete block, and SACK without any block.
         &[5, 2],
         &[5, 6, 0, 0, 0, 1],
         &[8, 3, 0],
-        // MPTCP without a subtype, with an unknown one, with an experimental one.
+        // MPTCP without a subtype, with an unknown subtype, and with an experimental subtype.
         &[30, 2],
         &[30, 4, 0x90, 0],
         &[30, 4, 0xf0, 0],
-        // MP_CAPABLE, MP_JOIN, ADD_ADDR and REMOVE_ADDR in no valid form.
+        // MP_CAPABLE, MP_JOIN, ADD_ADDR and REMOVE_ADDR with lengths that no form has.
         &[30, 5, 0x01, 1, 0],
         &[30, 4, 0x10, 0],
         &[30, 9, 0x31, 1, 10, 0, 0, 1, 0],
         &[30, 3, 0x40],
-        // MP_PRIO with the address of version 0.
+        // MP_PRIO with the address identifier of version 0.
         &[30, 4, 0x51, 1],
-        // A DSS whose flags announce a data-level acknowledgement that is missing.
+        // A DSS whose flags indicate a data-level acknowledgement that is missing.
         &[30, 4, 0x20, 0x01],
     ];
     for option in odd {
@@ -178,7 +179,7 @@ fn window_scale_is_at_most_14() {
 fn the_last_of_a_repeated_option_counts() {
     let segment = parse_options(Flags::SYN, &[2, 4, 0, 1, 2, 4, 0, 2]).unwrap();
     assert_eq!(segment.mss, Some(2));
-    // An invalid one does not replace a valid one.
+    // An invalid option does not replace a valid one.
     let segment = parse_options(Flags::SYN, &[2, 4, 0, 1, 2, 3, 0, 1]).unwrap();
     assert_eq!(segment.mss, Some(1));
     let segment = parse_options(Flags::ACK, &[30, 3, 0x50, 30, 3, 0x51, 1, 1]).unwrap();
