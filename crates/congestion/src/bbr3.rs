@@ -16,7 +16,7 @@
 //! - `full_bw_now` is also set when losses end Startup, because the draft's appendix tests it.
 //!
 //! Linux (google/bbr, branch v3) differs from the draft, and therefore from this code:
-//! - It drains at a gain of 0.35 without a limit of rounds, and goes down at a gain of 0.91.
+//! - It drains at a gain of 0.35 without a limit of rounds. The gain of the phase Down is 0.91.
 //! - The bandwidth search uses the rate of every ACK.
 //! - It estimates the data in flight at the departure of the next segment.
 //! - It keeps the aggregation maximum for 5 to 10 rounds, and uses at most 100 ms of data.

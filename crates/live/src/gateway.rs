@@ -379,7 +379,7 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    /// Handles timeouts and asks the watcher for instructions. Returns true if the gateway must end.
+    /// Handles timeouts and the next instruction of the watcher. Returns true if the gateway must end.
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
         self.pool.tidy();
         // The reserved descriptors of the metrics are opened first, before waiting connections open sockets.

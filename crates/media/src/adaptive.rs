@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use track::{Piece, Progress};
 
-/// The interval at which the player asks the rule whether to abandon a download (hls.js,
+/// The interval at which a rule may decide to abandon the current download (hls.js,
 /// `setInterval(this._abandonRulesCheck, 100)`).
 const WATCH: Duration = Duration::from_millis(100);
 

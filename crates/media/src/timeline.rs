@@ -63,7 +63,7 @@ pub enum PacketKind {
     Audio,
 }
 
-/// The file format, which determines where the stream's clock comes from.
+/// The file format, which determines the source of the stream's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Container {

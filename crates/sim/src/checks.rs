@@ -25,7 +25,7 @@ pub enum Violation {
         /// The number of packets that were delivered or dropped, or are still on the link.
         accounted: u64,
     },
-    /// More segments are in flight than the window and [`WINDOW_SLACK`] allow.
+    /// More segments are in flight than the window and `WINDOW_SLACK` allow.
     #[error("subflow {subflow}: {in_flight} segments in flight with a window of {cwnd}")]
     InFlight {
         /// The number of the subflow.

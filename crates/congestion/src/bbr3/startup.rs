@@ -51,7 +51,7 @@ impl Bbr3 {
             self.check_startup_loss(news);
             if self.pipe.reached {
                 self.state = State::Drain;
-                // Marks of Startup are forgotten (`bbr_check_drain`).
+                // Clears the marks seen in Startup (`bbr_check_drain`).
                 if let Some(marks) = &mut self.marks {
                     marks.reset();
                 }

@@ -1,5 +1,5 @@
 //! Slots for connections. The number of slots is limited for all connections, for a source and for a site. If
-//! no slot is free, another connection may have to give way.
+//! no slot is free, another connection may have to give way: it is reset, and the new connection gets its slot.
 //!
 //! A client is *silent* from the end of the handshake until it has sent a byte. A silent client can lose its
 //! slot at any time. If a new connection finds no free slot of the gateway, its source or its site, the

@@ -26,8 +26,8 @@ fn a_loss_between_probes_bounds_rate_and_flight_once_a_round_to_what_was_deliver
         assert!(off < 100_000, "{bw:?}: {off} off {segments} a second");
         assert_eq!(inflight, flight);
     };
-    // The bounds are 0.7 times 1000 segments per second and 0.7 times the window of 202. The 60 delivered
-    // segments are less.
+    // The bounds are 0.7 times 1000 segments per second and 0.7 times the window of 202. The 60 segments
+    // delivered per round are below both bounds.
     bench.window.cwnd = 200;
     near(round(&mut bench, 60), 700, 141);
     assert!((bench.pace() - 0.7).abs() < 1e-3, "{}", bench.pace());
