@@ -218,7 +218,7 @@ fn a_probe_waits_for_more_than_its_time() {
 }
 
 /// The lost segment counts as in flight: 1 of 50 is exactly 2 %, and 1 of 49 is more. Without SACK, any loss
-/// exceeds the threshold. The bound is then the flight without the lost segment, plus 98 % of it.
+/// exceeds the threshold. The bound still tolerates 2 % of 60, which is more than one segment: 60 + 1.
 #[test]
 fn the_lost_segment_is_one_of_its_flight() {
     for (in_flight, state) in [(49, State::Up), (48, State::Down)] {
