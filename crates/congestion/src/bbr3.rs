@@ -185,7 +185,7 @@ impl Bbr3 {
         random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let counts = parameters.flag("ecn", false);
-        // `ecn_max_rtt_ms` is read only with `ecn`. Without `ecn` it has no effect and is rejected as
+        // `ecn_max_rtt_ms` is read only with `ecn`. If `ecn` is off, the parameter has no effect and is rejected as
         // unknown.
         let marks = counts.then(|| {
             let max_rtt =

@@ -58,7 +58,7 @@ pub trait CongestionController: fmt::Debug + Send {
         window.cwnd.max(prior_cwnd)
     }
 
-    /// Returns the pacing rate. With `None` the subflow is not paced, and has Linux's default rate estimate.
+    /// Returns the pacing rate. `None` means that the subflow is not paced and has Linux's default rate estimate.
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }

@@ -62,7 +62,7 @@ pub struct AckSample<'a> {
     pub echo: bool,
     /// Payload of a full segment (MSS), bytes.
     pub mss: u32,
-    /// The earliest time at which pacing permits the next segment. In the past if pacing does not delay it.
+    /// The earliest time at which pacing permits the next segment. A time in the past if pacing does not delay it.
     pub next_departure: Instant,
     /// Segments in flight before the acknowledgement.
     pub prior_in_flight: u32,

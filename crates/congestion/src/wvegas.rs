@@ -3,7 +3,7 @@
 //! rate.
 //!
 //! As in the kernel, the delay is evaluated once per round trip, and the window grows even if it was not
-//! fully used. There is one difference: this form drains a queue only if there is a queue. The kernel halves
+//! fully used. One difference: this form drains a queue only if a queue exists. The kernel halves
 //! the window after a round whose mean RTT equals the minimum RTT to the microsecond. With real clocks this
 //! does not happen, but in the simulator it does. `form = "kernel"` includes this behaviour
 //! (`wvegas/kernel.rs`).
@@ -43,7 +43,7 @@ pub struct WVegas {
     gamma: f64,
     dead_leave: bool,
     reno: Reno,
-    /// Whether the congestion state is Open. Only then does the delay control the window.
+    /// Whether the congestion state is Open. The delay controls the window only in this state.
     open: bool,
     rounds: Rounds,
     /// The smallest RTT so far, microseconds.

@@ -89,7 +89,7 @@ impl Entrance {
         self.obstacle.clone()
     }
 
-    /// Creates a ring if there is none and the next attempt is due.
+    /// Creates a missing ring if the next attempt is due.
     fn seek_ring(&mut self) {
         match &mut self.patience {
             Some(0) if self.ring.is_none() => {}

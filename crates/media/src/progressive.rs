@@ -337,7 +337,7 @@ impl ProgressivePlayer {
     ///
     /// The network delay does not grow beyond its limit. VLC then only resets the clock ("jitter
     /// ignored") and does not flush. Playback resumes at the next report, one network delay later.
-    /// To the viewer this is an underflow too, so it is reported as one.
+    /// The viewer sees this as an underflow too, so it is reported as one.
     fn underflow(&mut self, now: Instant) {
         self.frozen = self.position(now);
         let delay = self.clock.wanted_delay();

@@ -34,7 +34,7 @@ struct Epsilon {
     denominator: u64,
 }
 
-/// Returns the window of a path. In fast recovery this is the window after the recovery
+/// Returns the window of a path. During fast recovery it is the window after the recovery
 /// (`mptcp_get_crt_cwnd`).
 fn window_of(path: &KernelPath<'_>) -> u64 {
     let recovering = path.view.state == CongestionState::Recovery;

@@ -206,7 +206,7 @@ fn any(random: &mut RandomStream, least: f64, most: f64) -> f64 {
 
 #[test]
 fn the_first_pace_is_the_initial_window_over_the_round_trip() {
-    // `bbr_init` uses the handshake's RTT, or one millisecond if there is none.
+    // `bbr_init` uses the handshake's RTT, or one millisecond if it was not measured.
     for (rtt, seconds) in [(Some(RTT), 0.1), (None, 0.001)] {
         let mut flow = Flow::new(1);
         let opened = Opened { coarse_now: flow.now, rtt, mss: MSS };

@@ -350,7 +350,7 @@ fn a_dead_subflow_leaves_the_sums_or_stays() {
             assert_eq!(growth(&stay, 0, siblings, 20_000), alone, "{stay}");
         }
         assert_eq!(growth(name, 0, &once, 20_000), coupled, "{name}");
-        // The subflow itself was just acknowledged, so it is never dead, even if its own view says so.
+        // The subflow itself was just acknowledged, so it is never dead, whatever its own view contains.
         assert_eq!(growth(name, 1, &silent, 20_000), growth(name, 1, &dead(|_| ()), 20_000));
     }
 }

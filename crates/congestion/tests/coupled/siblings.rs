@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn what_olia_has_counted_outlives_a_loss() {
     // With one path and a window of ten, nine segments are counted before the loss. The next segment then
-    // completes a window of five. With a second path that is the best, 79 of 80 segments are counted. OLIA
+    // completes a window of five. If a second path is the best, 79 of 80 segments are counted. OLIA
     // adds 10 / (10 + 20)^2 = 1 / 90 per segment after the loss, LIA 20 / 30^2, and BALIA 10 / 30^2 (1 + 2) /
     // 2 (4 + 2) / 5.
     let two = [path(20, 100), delivered(20, 100, 90_000)];

@@ -148,7 +148,7 @@ impl Responder {
         Ok((fd, address.map(|it| source(it.ip()))))
     }
 
-    /// Closes a reserved descriptor or, if there is none, a client. Returns false if there is neither.
+    /// Closes a reserved descriptor, or a client if the reserve is empty. Returns false if neither exists.
     fn free_a_descriptor(&mut self) -> bool {
         self.reserve.pop().is_some() || self.close_one()
     }

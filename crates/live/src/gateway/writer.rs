@@ -19,7 +19,7 @@ use bytes::Bytes;
 use crate::entrance::Device;
 use crate::tun::MOST;
 
-/// The largest size of a batch in bytes. A longer packet has a batch of its own.
+/// The largest size of a batch in bytes. A longer packet has a separate batch.
 const BATCH: usize = 384 << 10;
 /// The largest number of batches per thread. Packets written at the same time often belong to one or two
 /// subflows. With fewer batches, a thread would have nothing to write while the gateway waits for another
