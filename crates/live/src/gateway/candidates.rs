@@ -4,11 +4,11 @@
 //!
 //! 1. a *stalled* connection whose source has at least two slots more than the new connection's source;
 //! 2. a *slow* connection that has received nothing from the origin, whose source has at least as many slots
-//!   as the new connection's source;
+//!    as the new connection's source;
 //! 3. any other slow connection whose source has at least two slots more, or has any slots if the new
-//!   connection's source has none;
+//!    connection's source has none;
 //! 4. the slowest connection of the source with the most slots, if these are at least two plus twice the
-//!   slots of the new connection's source.
+//!    slots of the new connection's source.
 //!
 //! An IPv6 source counts as having at least a quarter of its site's slots.
 //!

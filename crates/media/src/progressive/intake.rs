@@ -9,7 +9,7 @@
 //!
 //! 1. The first connection reads the header.
 //! 2. The second connection requests the end of the file (`access/http/file.c`, one response per
-//!   connection). There is no data, so the status is 416, and the ring keeps its data.
+//!    connection). There is no data, so the status is 416, and the ring keeps its data.
 //! 3. The third connection continues where the first response was abandoned.
 //!
 //! The server sends on an abandoned connection until the response on the next connection closes it.
