@@ -118,6 +118,7 @@ pub(crate) struct World<'a> {
 
 /// Runs a plan until it ends.
 ///
+/// # Errors
 /// Returns an error if the plan cannot run, the capture file cannot be written, the observer stops the run,
 /// or a check fails.
 pub fn run(
