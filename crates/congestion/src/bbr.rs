@@ -453,7 +453,7 @@ impl CongestionController for Bbr {
     }
 
     fn least_burst(&self) -> u32 {
-        // `bbr_min_tso_segs`, `bbr_min_tso_rate`.
+        // At low rates, segments are sent singly (`bbr_min_tso_segs`, `bbr_min_tso_rate`).
         if self.pacing.is_some_and(|rate| rate < SINGLE_SEGMENTS_BELOW) { 1 } else { 2 }
     }
 

@@ -130,12 +130,12 @@ impl CongestionController for Kernel {
 
     fn on_rto(&mut self, event: &CongestionEvent, window: &mut Window) {
         self.on_congestion(event, window);
-        // `CA_EVENT_LOSS`.
+        // As at Linux's event `CA_EVENT_LOSS`.
         self.recalculate(window);
     }
 
     fn on_window_changed(&mut self, cause: WindowChange, window: &mut Window) {
-        // `CA_EVENT_COMPLETE_CWR`.
+        // As at Linux's event `CA_EVENT_COMPLETE_CWR`.
         if matches!(cause, WindowChange::Reduction | WindowChange::Undo) {
             self.recalculate(window);
         }

@@ -23,7 +23,7 @@ const WINDOW_S: f64 = 0.25;
 
 impl VlcRate {
     pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
-        // `currentBps = bpsAvg * 3/4`.
+        // VLC uses three quarters of the average: `currentBps = bpsAvg * 3/4`.
         let share = parameters.number("share", 0.75, 0.01..=2.0);
         let average = VlcAverage::default();
         Box::new(Self { share, average, usable_bps: 0.0, bits: 0.0, seconds: 0.0 })
