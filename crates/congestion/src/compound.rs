@@ -77,7 +77,7 @@ pub struct Compound {
     prior: (u32, f64),
     base_rtt: Option<Duration>,
     round: Option<Round>,
-    /// The backlog at the end of the last round that the loss window alone would cause, segments.
+    /// The backlog in segments that the loss window alone would have caused in the last round.
     reno_backlog: Option<f64>,
 }
 

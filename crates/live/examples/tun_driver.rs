@@ -16,8 +16,8 @@
 //! kill %1; ip netns delete client
 //! ```
 //!
-//! Only this program answers at 10.9.0.1. The client sees it as a host behind the device. Addresses after the
-//! number of bytes are announced to the client, which may open subflows to them.
+//! Only this program answers at 10.9.0.1. The client sees it as a host behind the device. Further
+//! arguments are addresses that are announced to the client. It may open subflows to them.
 
 #![expect(clippy::disallowed_methods, reason = "a real world reads a clock")]
 

@@ -85,7 +85,7 @@ mod tests {
             assert_eq!((header[0], header[1]), (1, kind));
             let read = Offloaded::parse(&header);
             assert_eq!(read, Offloaded { segment_size: Some(size), verified: true });
-            // A single segment needs a checksum and is not divided.
+            // The device completes the checksum of a single segment and does not split it.
             let single = Offloaded::unfinished(&packet, None);
             assert_eq!((&single[..6], &single[6..]), (&[1, 0, 0, 0, 0, 0][..], &header[6..]));
         }

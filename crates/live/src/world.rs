@@ -288,7 +288,7 @@ impl World<'_> {
         }
     }
 
-    /// Changes an interface of the client's kernel, or notifies our endpoint of the change.
+    /// Takes an interface of the client's kernel up or down. If the client is our endpoint, notifies it instead.
     fn change_interface(
         &mut self,
         now: Instant,

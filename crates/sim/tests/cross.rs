@@ -244,8 +244,8 @@ fn a_flow_whose_links_fail_for_good_is_told_as_broken() {
     let end = flows.numbers("end_s");
     assert!((934.0..1055.0).contains(&end[0]), "{end:?}");
     // The SYN is repeated ten times, the last time after 67 s, and then the client waits for 64 s
-    // (`tcp_syn_retries`). On the timer wheel, six of these waits may be 32 ms too long, three 256 ms and two
-    // 2.048 s (`calc_wheel_index`). No wait is too short.
+    // (`tcp_syn_retries`). The timer wheel may extend six of these waits by 32 ms each, three by 256 ms
+    // each and two by 2.048 s each (`calc_wheel_index`). It never shortens a wait.
     assert!((151.0..156.1).contains(&end[1]), "{end:?}");
     assert!(flows.numbers("connect_s")[1].is_nan());
 }

@@ -371,8 +371,8 @@ fn a_path_that_is_down_from_the_start_ends_the_session() {
     let trace = simulate(&plan(&[way(50, 5_000_000, 0.0)], "linux", "cubic", 1, &rest));
     assert!(!finished(&trace));
     // The SYN is repeated ten times, the last time after 67 s, and then the client waits for 64 s
-    // (`tcp_syn_retries`). On the timer wheel, six of these waits may be 32 ms too long, three 256 ms and two
-    // 2.048 s (`calc_wheel_index`). No wait is too short.
+    // (`tcp_syn_retries`). The timer wheel may extend six of these waits by 32 ms each, three by 256 ms
+    // each and two by 2.048 s each (`calc_wheel_index`). It never shortens a wait.
     let given_up = trace.summary.duration_s;
     assert!((131.0..136.1).contains(&given_up), "the SYN is given up: {given_up}");
 }

@@ -1,5 +1,5 @@
 //! The response to ECN marks on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`). The
-//! fraction of marked data bounds the data in flight, ends Startup and ends a probe.
+//! fraction of marked data limits the data in flight. A large fraction also ends Startup or a probe.
 //!
 //! The draft does not describe this. The constants and the computation are those of Linux, in units of 1/256.
 

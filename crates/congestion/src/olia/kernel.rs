@@ -1,7 +1,7 @@
 //! OLIA as computed by `mptcp_olia.c` of the out-of-tree kernel.
 //!
-//! The growth counter is in units of 2^-10 segments. It is rounded down at every acknowledgement and restarts
-//! at zero after each whole segment.
+//! The growth counter is in units of 2^-10 segments. Each acknowledgement adds a
+//! value that is rounded down. At a whole segment, the window grows and the counter returns to zero.
 //!
 //! The best paths have the largest product of the bytes between losses and the square of an RTT. The product
 //! has 64 bits. At 110 ms it overflows with 24 MB between losses.

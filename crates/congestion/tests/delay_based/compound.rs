@@ -20,8 +20,8 @@ struct CompoundByTheBook {
     /// The RTT of a round for which no step was computed yet.
     rtt: Option<f64>,
     diff_reno: Option<f64>,
-    /// The deviation that whole segments can cause. A fraction in the delay window does not contribute to
-    /// growth. A loss rounds down the window, half of the loss window and its counter.
+    /// The largest deviation caused by rounding to whole segments. A fraction in the delay window does not
+    /// contribute to growth. A loss rounds down the window, half of the loss window and its counter.
     error: f64,
 }
 

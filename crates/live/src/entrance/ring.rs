@@ -52,7 +52,8 @@ impl Kernel for IoUring {
         #[expect(unsafe_code, reason = "the kernel gets pointers to the data")]
         // SAFETY: an `IoSlice` is an `iovec`. Its memory outlives `Ring::write`, which is the only caller.
         // The kernel does not read the memory after that: every entry is complete, or the ring is dropped
-        // together with the entries that were not started. `RWF_NOWAIT` leaves no write half done.
+        // together with the entries that were not started. With `RWF_NOWAIT`, no started write
+        // is continued later.
         let added = unsafe { self.submission().push(&entry) };
         added.map_err(|_| Errno::NOBUFS)
     }

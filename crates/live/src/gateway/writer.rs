@@ -37,7 +37,7 @@ const _: () = assert!(2 * (MOST / ALONE) < PARTS);
 /// A part of a packet.
 #[derive(Debug)]
 enum Part {
-    /// A range of [`Batch::copied`]: from the end of the previous copied part to this index.
+    /// Bytes of [`Batch::copied`] up to this index. They begin at the end of the previous `Copied` part.
     Copied(usize),
     /// A piece of payload, shared with the send queue of the endpoint.
     Shared(Bytes),

@@ -77,7 +77,7 @@ impl Estimate {
         self.first_byte.get().unwrap_or(FIRST_BYTE_S)
     }
 
-    /// Adds a time to first byte (`sampleTTFB`). A longer time has a smaller weight.
+    /// Adds a sample of the time to first byte (`sampleTTFB`). A longer time has a smaller weight.
     fn answered(&mut self, first_byte_s: f64) {
         let weight = std::f64::consts::SQRT_2 * (-first_byte_s.powi(2) / 2.0).exp();
         self.first_byte.sample(weight, first_byte_s.max(LEAST_FIRST_BYTE_S));

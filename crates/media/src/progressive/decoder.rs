@@ -34,7 +34,7 @@ pub(super) enum Entry {
 
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
-    /// The number of pictures that must be in the decoder before the next one leaves it.
+    /// The decoder returns a picture when it holds more than this number of pictures.
     hold: usize,
     /// A picture that leaves the decoder with less lateness than this is in time.
     threshold: Duration,

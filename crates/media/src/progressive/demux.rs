@@ -1,5 +1,4 @@
-//! The demuxer: the steps in which it reads the packets of the film, and the value of the clock
-//! after each step.
+//! The demuxer, which reads the packets of the film in steps and sets the clock after each step.
 //!
 //! - MP4 (`mp4.c`, `DemuxMoov`): a step covers 250 ms of film. It reads packets in file order until
 //!   every track has reached the end of the step. Consecutive packets of a track are read together.

@@ -218,7 +218,7 @@ fn happen(
     }
 }
 
-/// Draws another flow over the first path, with some probability.
+/// With probability 0.12, adds a background flow over the first path.
 fn cross_traffic(draw: &mut RandomStream, way: Way, told: &mut String) -> String {
     if !draw.chance(0.12) || way.rate_bps > 20_000_000 {
         return String::new();
