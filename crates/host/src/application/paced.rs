@@ -13,7 +13,7 @@ const PACE: Duration = Duration::from_millis(10);
 const PACE_LEAST: u64 = 1448;
 
 /// An application that writes at a constant rate. After poll(2) reports space, it writes all data that is due
-/// in one call. If less than [`PACE_LEAST`] is due, it sleeps.
+/// in one call. If less than 1,448 bytes are due, it sleeps.
 #[derive(Debug)]
 pub struct Paced {
     written: u64,
