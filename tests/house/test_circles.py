@@ -61,7 +61,7 @@ def _python(root: Path) -> Graph:
 
 
 def _rust(crate: str) -> Graph:
-    """Return what each module below a crate's root takes from which."""
+    """Return the modules that each top-level module of a crate imports from."""
     root = ROOT / "crates" / crate / "src"
     graph: Graph = {}
     for path in sorted(root.rglob("*.rs")):

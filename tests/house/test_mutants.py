@@ -215,7 +215,7 @@ def test_short_tests_are_run_together_and_the_cheapest_first(tools):
 
     tests = [test("a", f"{n}", 0.15) for n in range(8)] + [test("a", "long", 0.5), test("b", "short", 0.01)]
     starts = [[one.name for one in some] for some in tools["programs"].together(tests)]
-    # 0.9 s are six of 0.15 s; the seventh begins the next start.
+    # One program run lasts 0.9 s, which is time for six tests of 0.15 s. The seventh needs another run.
     assert starts == [["short"], ["6", "7"], ["long"], ["0", "1", "2", "3", "4", "5"]]
 
 

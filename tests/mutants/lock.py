@@ -78,9 +78,9 @@ class Verdict:
     changed
         The first random run that it changes, "timeout" or "crash"; empty if it changes none.
     caught
-        The first run or case of the lock that it changes; empty if it changes none.
+        The first stored run or drill case whose digest it changes; empty if it changes none.
     pool
-        Runs of the pool that it changes, if it was missed.
+        The random runs that it changes, if no stored digest changes.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Sweeps and studies from Python: the runs of the command line, read, drawn, and written on a page."""
+"""Sweeps and studies from Python make the same runs as the command line; results, figures and pages."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ def test_the_page_says_what_was_found():
     text = page.page(outcome, [shown], folder="calibration", by_hand="By hand.")
     words = " ".join(text.split())
     assert "A setting with random loss is run 40 times. Any other is run 30 times" in words
-    assert "for a film are run 20 times" in words
+    assert "a film's stalls are computed, are run 20 times" in words
     assert "unchanged with 12 trials or more, with fewer up to 2 times the target" in words
     assert f"{page.KEPT[0]}\n\nBy hand.\n\n{page.KEPT[1]}" in text
     assert (

@@ -126,7 +126,7 @@ def test_the_share_of_a_session_in_which_a_subflow_is_used():
 
 
 def without_loss(**more):
-    """Return the same, but that nothing was lost: subflow 0 brings bytes 2000 to 4000 at 0.2 and 0.3 s."""
+    """Return the same trace without the loss: subflow 0 delivers bytes 2000 to 4000 at 0.2 and 0.3 s."""
     left = {name: values[:4] for name, values in TABLES["departures"].items()}
     came = columns(
         CAME,

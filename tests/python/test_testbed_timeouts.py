@@ -10,7 +10,8 @@ def test_a_kernel_gets_the_longest_timeout_and_the_retries():
     assert timeouts({"rto_max_ns": 10**9, "retries": 60}) == {
         "ipv4/tcp_rto_max_ms": 1000,
         "ipv4/tcp_retries2": 60,
-        # After the first SYN and the four linear timeouts, 126 of a second each until 131 s.
+        # The first SYN and the four linear timeouts take 5 s. Then 126 timeouts of a second each last until
+        # 131 s.
         "ipv4/tcp_syn_retries": 126,
     }
     # Without a number as many as Linux takes, and never more (proc_dou8vec_minmax).

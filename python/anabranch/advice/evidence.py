@@ -95,8 +95,9 @@ class Evidence:
     def questions(self, candidates: Sequence[Candidate]) -> list[int]:
         """Return the candidates that need more trials after the rounds of selection.
 
-        These are: the best one and its last rival; the best with one path more or less; the best that a
-        mainline kernel can carry out, with and without rules for outages; and the best without rules.
+        These are: the best candidate and the last one compared with it; the best with one path more or one
+        less; the best that a mainline kernel can carry out, with and without rules for outages; and the best
+        of all without such rules.
         """
 
         def best_of(suits: Callable[[int], bool]) -> int | None:

@@ -156,7 +156,7 @@ def each(
 
 
 def simulate(todo: Sequence[Task], *, workers: int) -> dict[int, list[Figures]]:
-    """Return the figures of every run by the setting's place, in the order of the runs."""
+    """Return the figures of every run by the index of its setting, in the order of the runs."""
     return dict(each(todo, workers=workers))
 
 

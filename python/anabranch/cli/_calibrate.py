@@ -45,7 +45,8 @@ class Asked:
     kernel
         The kernel that the folder was measured on; None takes the folder's own statement.
     same_losses
-        Take only settings whose tables have the emulator's seeds, with the losses of the kernel's trials.
+        Run only the settings whose tables have the emulator's seeds, and repeat the losses of the kernel's
+        trials.
     """
 
     against: Path | None

@@ -72,7 +72,7 @@ def build(results: Path) -> str:
         claims=_claims(paper),
         measured=measured,
         dots=dots,
-        # vega escapes the texts that it draws; the rest of the SVG is its own.
+        # The SVG is safe to insert, because vega escapes all texts in it.
         figures=[(_heading(name), Markup(one.inline())) for name, one in shown.items()],
         heads=heads,
         lines=lines,

@@ -55,7 +55,7 @@ def _shared() -> type[alt.InlineData]:
 
 
 def kept(chart: alt.Chart) -> alt.Chart:
-    """Make copies of a chart share its encoding, which never changes."""
+    """Prevent altair from copying a chart's encoding with the chart. The encoding never changes."""
     encoding = chart.encoding
     # altair's own attributes are those of the figure.
     object.__setattr__(encoding, "__deepcopy__", lambda _: encoding)

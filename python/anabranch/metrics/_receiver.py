@@ -246,7 +246,7 @@ def _changes(sent: dict[str, Any], new: Flags, duration_s: float) -> dict[str, f
 
 
 def _underflows(own: Tables, whole: _Stream) -> dict[str, float]:
-    """Return the number of underflows with enough arrived but unreadable data, by its wait's reason."""
+    """Return the number of underflows with enough arrived but unreadable data, by the reason."""
     import numpy as np
 
     frames = own.get("frames")

@@ -174,7 +174,7 @@ def from_tables(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def part_of(section: keys.Section, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a set-up that a table gives, without values that a set-up cannot have."""
+    """Convert a table of a scenario to part of a set-up. Values that a set-up cannot contain are left out."""
     part: dict[str, Any] = {}
     for key in keys.of(section):
         value: Any = table

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Step = tuple[float, float]
 _Rates = list[tuple[float, float | None]]
 
-#: The parameters of a recording of rates whose start is known. A recording with further parameters begins
-#: elsewhere.
+#: The parameters of a recording of rates that begins at its first step. Further parameters mean another,
+#: unknown start.
 _STEPS = {"begin_ns", "rates_bps", "delays_ns", "losses", "repeat_ns"}
 #: The parameters of a recording of opportunities whose start is known.
 _OPPORTUNITIES = {"opportunities_ns", "opportunity_bytes"}

@@ -148,7 +148,7 @@ def _between(above: Values, below: Values | None) -> tuple[float | None, float |
 
 
 def _bootstrapped(above: Values, below: Values | None) -> tuple[float | None, float | None]:
-    """Return the bootstrap's interval of a mean or a quotient of means whose pairs are not all equal.
+    """Return the bootstrap interval of a mean, or of a quotient of means. The pairs must not all be equal.
 
     The interval is bias-corrected and accelerated (Efron and Tibshirani 1993, 14.3), with the draws of
     `scipy.stats.bootstrap`.

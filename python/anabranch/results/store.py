@@ -121,7 +121,7 @@ class Store:
             sealed.whole(folder / MANIFEST, manifests.text(found))
 
     def tables(self) -> Tables:
-        """Return the present files of the folder."""
+        """Read the state of the folder's files as they are now."""
         return Tables(self.folder, manifests.read(self.folder))
 
     def done(self, keep: Collection[str] = ()) -> set[Key]:

@@ -144,7 +144,7 @@ def is_comparable(folder: Path, key: str, value: str) -> bool:
 
 
 def _found(frame: polars.DataFrame, labels: Sequence[str], value: str) -> tuple[str, str]:
-    """Return the key of the grid that has a value, and the value."""
+    """Find a value in the grid; return its key and the value."""
     where = f"--versus {value}"
     given, equals, text = value.partition("=")
     keys = [name for name in labels if given in (name, name.rpartition(".")[2])] if equals else []

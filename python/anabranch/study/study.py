@@ -152,7 +152,7 @@ def _unknown_values(study: Study, where: str) -> list[Fault]:
 
 
 def _keys(path: KeyPath) -> list[str]:
-    """Return the keys of the table of a study that a path is in."""
+    """Return the valid keys of the table of `study.toml` that a key path leads to."""
     tables: dict[object, type[Table]] = {
         "parts": Part,
         "worlds": Drawn,

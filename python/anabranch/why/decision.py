@@ -1,10 +1,10 @@
 """The effect of choosing another path: a stored run is repeated with one scheduler decision changed.
 
 Random draws are the same: every source of chance has a separate stream. A decision counts if it gives new
-data to one subflow and another subflow could have had it on the same condition. The condition is window space
-now or, if the chosen subflow had none either, space in the send buffer, where the data then waits. A
-scheduler in Rust is called through a Python scheduler that builds on it. The digest of the unchanged run
-proves that nothing else differs.
+data to one subflow and another subflow could have had it on the same condition. Usually that means space in
+the congestion window. If neither subflow had such space, it means space in the send buffer, where the data
+then waits. A scheduler in Rust is called through a Python scheduler that builds on it. The digest of the
+unchanged run proves that nothing else differs.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_incomplete_handshakes_and_the_share_of_a_source(lab):
         sends(flood, gateway, floods[4:])
         assert 4 <= refused(gateway, "flood") <= 12
         assert gateway.metrics()["half_open_connections"] == 4
-        # Another source can connect with a SYN cookie, and uses MPTCP.
+        # Another source can connect. It gets a SYN cookie, and its connection uses MPTCP.
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
         assert gateway.records(1)[0]["protocol"] == "mptcp"
@@ -143,7 +143,7 @@ def test_joins(lab, known):
 
 
 def test_bytes_held_by_a_connection(lab):
-    """The bound is `--send-buffer` for the one subflow and 448 KiB between the buffers, as in the guide."""
+    """The limit is `--send-buffer` for the single subflow plus 448 KiB (docs/guide/gateway.md)."""
     down = pattern(4 << 20)
     with (
         Origin(lab.host, answers(down)),

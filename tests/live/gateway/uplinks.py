@@ -131,7 +131,7 @@ class Lab:
     def gateway(
         self, *more, listen=None, origin=f"127.0.0.1:{ORIGIN_PORT}", under=(), stdout=subprocess.PIPE
     ):
-        """Run a gateway as the command does, if requested under another program."""
+        """Run a gateway as the command does. With `under`, another program (such as a profiler) runs it."""
         listen = listen or (f"{V4}:{PORT}", f"[{V6}]:{PORT}")
         places = [word for place in listen for word in ("--listen", place)]
         command = [sys.executable, "-m", "anabranch", "gateway", *places, "--origin", origin, *more]

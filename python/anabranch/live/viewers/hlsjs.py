@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table
 
-#: The programs' names of this family of browsers.
+#: The names under which Chromium and Chrome are installed.
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 #: Where npm puts it, below the folder that it is given.
 _LIBRARY = Path("node_modules", "hls.js", "dist", "hls.min.js")
