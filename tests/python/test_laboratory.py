@@ -346,7 +346,7 @@ def test_the_page_says_what_was_found():
     )  # fmt: skip
     assert "Nothing misses its target." in one_kind
     assert "is run 9 times. Any other is run 9 times" in " ".join(one_kind.split())
-    assert "for a film are run 9 times" in " ".join(one_kind.split())
+    assert "a film's stalls are computed, are run 9 times" in " ".join(one_kind.split())
     assert "Hand-over" not in one_kind
 
 

@@ -69,8 +69,8 @@ which the server accepts the connection. Totals are those of the last sample. Go
 where the client reads.
 
 **Runs.** A setting with random loss is run {runs} times. Any other is run {plain} times, because the
-emulator's lateness, bbr's random draws and the time of a cut still differ. Bulk transfers of ten minutes, from
-which a film's stalls are computed, are run {films} times.
+emulator's lateness, bbr's random draws and the time of a cut still differ. Bulk transfers of ten minutes,
+from which a film's stalls are computed, are run {films} times.
 
 **Tables.** A row has the kernel's mean with its 95 % t-interval, the number of trials over all tables, the
 simulator's mean and the difference allowed. This page is written by `anabranch calibrate --docs
