@@ -13,7 +13,8 @@ use crate::round_trips::{AckTimer, EchoTimer, RoundTrips};
 const MOST_HELD: usize = 65_536;
 /// The most mappings that are remembered. The lowest are forgotten first.
 const MOST_MAPPINGS: usize = 65_536;
-/// The most pieces of one segment. The rest of a segment with more counts as unmapped: Linux gives a segment one mapping.
+/// The most pieces of one segment. If a segment has more pieces, its rest is unmapped. Linux uses one mapping
+/// for each segment.
 const MOST_PIECES: usize = 64;
 
 /// A part of the data stream, at the place that a mapping gives it.

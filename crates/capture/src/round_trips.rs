@@ -77,7 +77,7 @@ impl AckTimer {
         self.waiting.clear();
     }
 
-    /// Returns the sample of a cumulative acknowledgement.
+    /// Returns an RTT sample for a cumulative acknowledgement.
     pub(crate) fn on_ack(&mut self, ack: u64, now: i64) -> Option<u64> {
         let mut sent_at = None;
         while let Some(&(end, time)) = self.waiting.front() {
@@ -90,7 +90,7 @@ impl AckTimer {
         sent_at.map(|time| now.saturating_sub(time).max(0) as u64)
     }
 
-    /// Returns the sample of a SACK block that reports a segment for the first time.
+    /// Returns an RTT sample for a SACK block, if it is the first report of a segment.
     pub(crate) fn on_sack(&mut self, left: u64, right: u64, now: i64) -> Option<u64> {
         let from = self.waiting.partition_point(|&(end, _)| end <= left);
         let to = self.waiting.partition_point(|&(end, _)| end <= right);

@@ -39,7 +39,8 @@ pub struct RateSample {
     pub delivered_ce: u32,
 }
 
-/// The data of one acknowledgement. Counts are in segments unless the name contains `bytes`.
+/// The information that a controller receives with each acknowledgement. Counts are in segments
+/// unless the name contains `bytes`.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample<'a> {
     /// Arrival time of the acknowledgement.

@@ -67,7 +67,7 @@ struct Passenger<P> {
     lost: bool,
 }
 
-/// The rest of the packet in service when the rate last changed.
+/// The unsent part of the packet that was in service at the last change of the rate.
 #[derive(Clone, Copy, Debug)]
 struct PartlyServed {
     at: Instant,

@@ -117,8 +117,8 @@ pub(crate) struct KernelHost {
     listener: Option<(OwnedFd, Box<Make>)>,
     /// The local and the remote address of a client.
     route: Option<(SocketAddr, SocketAddr)>,
-    /// The first token of the poller, which is that of the listener. The tokens of applications, or of a
-    /// client's lanes, follow.
+    /// The first token of the poller, which is that of the listener. The following tokens belong to
+    /// applications, or to the connections of a client.
     first_token: u64,
     fault: Option<WrongBytes>,
 }

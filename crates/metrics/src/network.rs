@@ -9,7 +9,7 @@ use crate::value::{Object, Value, object};
 
 /// The time between two samples, seconds.
 const SAMPLE_S: f64 = 0.1;
-/// The time between the samples that enter into means, milliseconds: every second sample, as in the papers.
+/// The time between the samples that means use, milliseconds. As in the papers, means use every second sample.
 const MEAN_STEP_MS: f64 = 200.0;
 /// The congestion states in which a subflow repairs a loss.
 const REPAIR: [&str; 2] = ["Recovery", "Loss"];

@@ -95,8 +95,9 @@ impl Config {
         }
     }
 
-    /// Returns whether data for other subflows is delegated after an acknowledgement. Delegation requires one
-    /// processor for packets and application (`mptcp_subflow_delegate`).
+    /// Returns whether an ACK on one subflow leaves the sending on other subflows to a later turn of the
+    /// kernel's worker. Delegation requires one processor for packets and application
+    /// (`mptcp_subflow_delegate`).
     #[inline]
     pub(crate) fn leaves_to_turns(&self) -> bool {
         self.one_processor && self.stack.mptcp.delegates_sending

@@ -60,7 +60,8 @@ pub enum Onward<P> {
     Entered {
         /// The medium.
         medium: usize,
-        /// Whether the medium's next timeout may now be earlier, even if a delivery was pending.
+        /// Whether the medium's next timeout may be earlier than before. It may, even while a
+        /// delivery is pending.
         eager: bool,
     },
     /// The packet exceeds the MTU of its next link. If its sender is notified, [`Due::Notice`] may be due

@@ -213,7 +213,7 @@ pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<Schedulers>(name)
 }
 
-/// Creates the base scheduler that the parameter `base` of a composed scheduler names.
+/// Creates the base of a composed scheduler, given by the parameter `base`.
 fn base(parameters: &mut Parameters<'_>, default: &str) -> Box<dyn PathScheduler> {
     let choice = parameters.base(default);
     build(&choice, parameters.registry()).unwrap_or_else(|error| {

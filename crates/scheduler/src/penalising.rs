@@ -126,8 +126,8 @@ impl Penalising {
         head: Carried,
         penalise: bool,
     ) -> Decision {
-        // The base chooses as if the window had room. A base that reads the window would otherwise choose no
-        // subflow.
+        // The base scheduler is called with an enlarged receive window. Otherwise, a base scheduler that checks
+        // the window would choose no subflow.
         let window_end = request.window_end.max(request.data_next + 1);
         let opened = SendRequest { window_end, ..*request };
         let Decision::Send { on, from: None, .. } =

@@ -108,8 +108,8 @@ fn a_clean_path_is_full_but_for_margin_and_visits_and_its_queue_short() {
 
 /// A loss of less than 2 % does not set the long-term bound. In each round between two probes, the flow may
 /// continue at the rate that was delivered: it loses 1 % and is paced 1 % below the bandwidth (draft, "Design
-/// Considerations for Choosing Constant Parameters"). The lowest average over a cycle is that of a geometric
-/// decrease over 63 rounds.
+/// Considerations for Choosing Constant Parameters"). The rate can decrease by this factor for 63 rounds. The
+/// mean over these rounds is the lower bound.
 #[test]
 fn one_loss_in_a_hundred_costs_what_the_rounds_between_probes_lose() {
     let ratio: f64 = 0.99 * 0.99;
@@ -187,7 +187,8 @@ fn the_rate_follows_the_path_up_and_down() {
     let trace = simulate(&World { mbps: 2.0, seconds: 40, events: UP, ..ALONE });
     let rate = |trace: &Trace, from, to| mean(trace, "delivery_rate_mbps", from, to);
     assert!(rate(&trace, 5.0, 10.0) < 2.0);
-    // The next probe begins within 3 s, and doubles its growth in every round.
+    // The next probe begins within 3 s. In each of its rounds, the window grows twice as fast as in
+    // the round before.
     assert!(rate(&trace, 16.0, 40.0) > 0.9 * 20.0, "{}", rate(&trace, 16.0, 40.0));
 
     let trace = simulate(&World { seconds: 90, events: DOWN, ..ALONE });

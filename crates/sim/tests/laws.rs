@@ -54,10 +54,10 @@ fn pftk(p: f64, b: f64, rtt: f64, t0: f64) -> f64 {
 /// per segment, b = 1.
 ///
 /// - Upper bound: C / (RTT sqrt(p)) with C = 1.31, the constant of Mathis et al. for random losses (table 1).
-///   For periodic losses, C is sqrt(3/2) = 1.22, and 0.93 and 0.87 with delayed acknowledgements. The formula
-///   assumes that there are no timeouts and counts every loss once, so it is an upper bound. The constant for
-///   periodic losses is no upper bound here, because chance can lift Reno above it if losses are rare (1.26
-///   at 0.1 %, over eight seeds).
+///   For periodic losses, C is sqrt(3/2) = 1.22. With delayed acknowledgements, the table has 0.87 for periodic
+///   and 0.93 for random losses. The formula assumes that there are no timeouts and counts every loss once, so
+///   it is an upper bound. The constant for periodic losses is no upper bound here, because chance can lift
+///   Reno above it if losses are rare (1.26 at 0.1 %, over eight seeds).
 /// - Lower bound: PFTK with b = 1. PFTK assumes that all segments after the first loss of a round are lost,
 ///   and does not model SACK. It therefore predicts more timeouts than independent losses cause. The rate is
 ///   proportional to p^-1/2, and the p of the run is used, so the error due to chance is less than 1 /

@@ -81,7 +81,8 @@ impl Schedule {
             }
             place /= 2;
             let before = std::mem::replace(&mut self.winner[place], champion);
-            // If the result is unchanged and is another node, no comparison further up can change.
+            // If the winner here is still the same other node, the comparisons above it do not
+            // change either.
             if before == champion && champion != node as u32 {
                 break;
             }

@@ -56,8 +56,8 @@ impl Kernel {
     }
 
     /// Requests a new alpha if another subflow has changed. In the kernel, alpha belongs to the connection. A
-    /// subflow computes it when its own window has grown. After a change of state, the next subflow that is
-    /// acknowledged computes it.
+    /// subflow computes it when its own window has grown. After a subflow changes its state, alpha is computed
+    /// at the next ACK of any subflow.
     fn heed_others(&mut self, ack: &AckSample<'_>) {
         let others = || ack.siblings.iter().filter(|view| view.id != ack.id);
         let moved = |(view, seen): (&SiblingView, &(SubflowId, u32, CongestionState))| {

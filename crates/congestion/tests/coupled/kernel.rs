@@ -87,7 +87,7 @@ fn olia_counts_whole_parts_of_a_segment() {
 }
 
 /// `mptcp_get_epsilon` multiplies in 64 bits. 24,000,000 bytes x 880,000^2 (110 ms) wrap around 2^64 to
-/// 1.4e17. This is less than 20,000,000 x 400,000^2 = 3.2e18, so the second path is taken as the best:
+/// 1.4e17. The second path has 20,000,000 x 400,000^2 = 3.2e18, which is more, so it counts as the best path:
 /// ((276,481^2 + 2 x 51,200^2) << 10) / (2 x 50 x 276,481^2) = 10. With 23,000,000 bytes nothing wraps. The
 /// initial path then is the best and has the largest window. It adds (51,200^2 << 10) / (50 x 276,481^2) = 0,
 /// so the window never grows.
@@ -120,8 +120,8 @@ fn balia_counts_acknowledgements() {
     assert_eq!(acknowledgements_after_slow_start("balia", &siblings), 81);
 }
 
-/// Returns the number of acknowledgements of two segments each until the window grows from 20 to 21 segments.
-/// Slow start ends at 20 segments, and includes the first computation.
+/// Counts the ACKs, of two segments each, until the window grows from 20 to 21 segments. Slow start ends at 20
+/// segments, and includes the first computation.
 fn acknowledgements_after_slow_start(name: &str, siblings: &[SiblingView]) -> u32 {
     let mut controller = build(&format!("{name}(form=kernel)"));
     let mut window = Window { cwnd: 19, ssthresh: 20 };

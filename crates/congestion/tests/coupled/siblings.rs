@@ -49,8 +49,8 @@ fn a_sibling_in_recovery_counts_with_its_threshold_or_its_window() {
         let lia = if threshold { 80 } else { 107 };
         assert_eq!(segments_per_increase("lia", 0, &siblings), lia, "{state:?}");
         assert_eq!(segments_per_increase("balia", 0, &siblings), 114, "{state:?}");
-        // OLIA adds 20 / 40^2, or 20 / 80^2 plus half a segment per window for the smaller of two equally
-        // good paths.
+        // With the threshold, OLIA adds 20 / 40^2 per segment. Without it, OLIA adds 20 / 80^2, and half a
+        // segment per window because the path has the smaller window of two equally good paths.
         let per_second = if threshold { 20.0 / 1600.0 } else { 20.0 / 6400.0 + 0.5 / 20.0 };
         let grown = growth("olia", 0, &siblings, 8000) as f64;
         assert!((grown - 8000.0 * per_second).abs() <= 1.0, "{state:?}: {grown}");

@@ -30,7 +30,8 @@ impl CompoundByTheBook {
         self.cwnd + self.dwnd
     }
 
-    /// Returns gamma minus diff, which decides about the step of a round.
+    /// Returns gamma minus diff. Its sign decides whether the delay window grows or shrinks in this
+    /// round.
     fn margin(&self) -> Option<f64> {
         self.rtt.map(|rtt| self.gamma - self.win() * (1.0 - self.base / rtt))
     }

@@ -109,8 +109,8 @@ impl Host {
         first || self.others.contains(&Some(handle))
     }
 
-    /// Removes a freed connection from its lane. If the application has no other lanes, it is no longer
-    /// called.
+    /// Removes a freed connection from its lane. If this was the application's last lane, its methods
+    /// are no longer called.
     pub(super) fn forget(&mut self, at: usize, handle: ConnectionHandle) {
         if !self.has(at, handle) {
             return;

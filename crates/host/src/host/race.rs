@@ -51,8 +51,8 @@ impl Races {
         self.running.iter_mut().find(|race| race.lane == lane)
     }
 
-    /// Returns the index of the candidate for a lane's next attempt, if one is left, and schedules the
-    /// attempt after it. Backup paths come last.
+    /// Returns the index of the candidate for a lane's next attempt, if any candidate is left. Then
+    /// schedules the following attempt. Backup paths come last.
     fn choose(&mut self, now: Instant, lane: usize, candidates: &[Candidate]) -> Option<usize> {
         if self.of(lane).is_none() {
             let next = NextAttempt::Never;

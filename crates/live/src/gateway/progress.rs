@@ -134,11 +134,12 @@ mod tests {
     fn the_drain_time_is_the_held_bytes_over_the_rate_of_two_windows() {
         let mut progress = Progress::new(at(0));
         progress.note(at(500), [500, 0]);
-        // 500 bytes left in 0.5 s, so 2,000 bytes need 2 s.
+        // 500 bytes were sent in 0.5 s, so 2,000 bytes need 2 s.
         assert_eq!(progress.drain_time([2000, 0]), Duration::from_secs(2));
         progress.note(at(1000), [1000, 0]);
         progress.note(at(1500), [1000, 0]);
-        // 1,000 bytes left in 1.5 s: the current window, which began at 1 s, and the previous one.
+        // 1,000 bytes were sent in 1.5 s: in the current window, which began at 1 s, and in the
+        // previous one.
         assert_eq!(progress.drain_time([2000, 0]), Duration::from_secs(3));
         progress.note(at(2000), [1000, 0]);
         assert_eq!(progress.drain_time([2000, 0]), Duration::MAX, "none left in the last window");

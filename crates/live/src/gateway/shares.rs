@@ -206,7 +206,7 @@ fn sum(connections: &[(u64, u64)]) -> u64 {
     connections.iter().map(|(bytes, _)| bytes).sum()
 }
 
-/// Returns the largest number of shares of a site.
+/// Returns the largest number of shares that one site may hold.
 fn shares_of(site: IpAddr) -> u64 {
     if site.is_ipv6() { SITE_SHARES.into() } else { 1 }
 }

@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn vlcs_mean_weighs_by_the_direction_of_the_observations() {
         let mut mean = VlcAverage::default();
-        // The first observation is compared with zero. It moved by 6 and the spread is 0, so the
-        // old mean has no weight.
+        // The first observation is compared with zero. The total movement is 6 and the spread is 0.
+        // The weight of the old mean is in proportion to the spread, and thus 0.
         assert!(near(mean.push(6.0), 6.0));
         // The observations moved by 6 + 2, and the spread is 2. The old mean of 6 has the weight
         // 0.33 x 2 / 8.

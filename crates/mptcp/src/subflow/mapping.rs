@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 /// The number of mappings stored in addition to the first one even if no data waits out of order.
 const FEW: usize = 1024;
-/// Each further mapping requires this many bytes that wait out of order. Ordinary segments are larger.
+/// One more mapping may be stored for each 64 bytes of out-of-order data. Ordinary segments are
+/// larger.
 const BYTES_PER_MAPPING: u64 = 64;
 
 /// The checksum of a mapping over pseudo-header and data, and the fields that it covers.

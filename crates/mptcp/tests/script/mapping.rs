@@ -89,7 +89,8 @@ fn what_was_mapped_first_stays_so() {
     s.peer(310, ". 1:501 ack=1 dack4=0 map=7000+1000@1");
     s.us(310, "R. rst=1");
     assert!(s.received.is_empty());
-    // Delivered bytes are not validated again, so a later mapping of them has no effect.
+    // A mapping is checked only when its bytes are delivered. A second mapping of bytes that were
+    // already delivered has no effect.
     let mut s = two();
     s.peer(300, ". 1:501 ack=1 dack4=0 map=0+500@1");
     s.rest();

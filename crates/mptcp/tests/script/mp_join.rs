@@ -48,8 +48,8 @@ fn a_third_packet_for_a_connection_that_is_over_is_refused() {
 
 #[test]
 fn a_place_is_given_away_in_turn() {
-    // A connection has 128 slots. The slot that was assigned longest ago is reused next. Late segments of a
-    // closed subflow therefore reach another subflow as late as possible.
+    // A connection has 128 slots. The slot that was assigned longest ago is reused next. A slot therefore stays
+    // unused for as long as possible, so that late segments of its closed subflow do not reach another one.
     let mut s = Script::multipath(config(), 50);
     for n in 0..130_u16 {
         s.speak_from(1, 10_000 + n);

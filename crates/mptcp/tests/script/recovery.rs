@@ -122,7 +122,8 @@ fn fifteen_losses_in_twenty_are_repaired_as_fast_as_segments_leave_and_then_twic
     let rows = [
         (format!(". ack=14001 sack={}", segments(15, 22)), "R11 R12"),
         (format!(". ack=15001 sack={}", segments(15, 22)), "R13 R14"),
-        // ssthresh is reached. Each delivery permits one segment, and no lost segment is left.
+        // ssthresh is reached. Each delivered segment permits one new segment. All lost segments
+        // have been retransmitted.
         (format!(". ack=16001 sack={}", segments(15, 22)), "N"),
         (format!(". ack=17001 sack={}", segments(15, 22)), "N"),
     ];

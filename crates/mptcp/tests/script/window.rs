@@ -29,11 +29,11 @@ fn without_a_subflow_the_connections_own_room_is_left() {
 
 #[test]
 fn the_window_of_a_buffer_follows_the_size_of_segments() {
-    // `tcp_measure_rcv_mss`, `tcp_win_from_space`: half of 128 KiB of memory is window until the segment size
-    // is known. A segment of 1448 bytes needs 2304, a ratio of 160/256, which gives 80 KiB. The application
-    // reads nothing, so the whole window is visible. MPTCP's connection adapts to the segment size only when
-    // data is read (`mptcp_rcv_space_adjust`): each of 40 segments uses half of 2304 bytes of window and
-    // carries 1448.
+    // `tcp_measure_rcv_mss`, `tcp_win_from_space`: until the segment size is known, the window is half of the
+    // buffer's 128 KiB of memory. A segment of 1448 bytes needs 2304, a ratio of 160/256, which gives 80 KiB.
+    // The application reads nothing, so the whole window is visible. MPTCP's connection adapts to the segment
+    // size only when data is read (`mptcp_rcv_space_adjust`): each of 40 segments uses half of 2304 bytes of
+    // window and carries 1448.
     for (multipath, expected) in [(false, 81_920), (true, 65_536 + 40 * (1448 - 1152))] {
         let config = Config { multipath, ..config() };
         let mut s = Script::server(config);

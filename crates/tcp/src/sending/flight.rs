@@ -66,7 +66,8 @@ pub(crate) struct Sent {
     /// The segment's index in the order of transmission. The index increases with each transmission, even at
     /// the same time.
     pub(crate) serial: u64,
-    /// The number of transmissions. The number identifies outdated elements of the transmission order.
+    /// The number of transmissions. An element of the transmission order with another number is
+    /// outdated.
     pub(crate) transmission: u32,
     pub(crate) fin: bool,
     /// Whether this is the first segment of its socket buffer. The buffer's memory is charged with it.

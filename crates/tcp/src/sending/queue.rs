@@ -49,7 +49,8 @@ pub struct Queue {
     buffers_to_come: u32,
     /// The number of segments that still fit in the last socket buffer sent.
     buffer_room: u32,
-    /// Whether the last segment ended its tag and therefore its socket buffer (`mptcp_skb_can_collapse_to`).
+    /// Whether the last segment was the end of a tagged range. New data then needs another socket buffer
+    /// (`mptcp_skb_can_collapse_to`).
     tag_ended: bool,
     /// The number of socket buffers begun while nothing was in flight.
     begun_at_rest: u32,

@@ -123,7 +123,8 @@ impl Incoming {
             readable |= self.accept_parked(session, piece);
         }
         if self.stream.memory() > limit {
-            // Parked data fills the subflow's own buffer, which grows (`tcp_clamp_window`).
+            // Parked data stays in the subflow's own receive buffer, which grows up to its limit
+            // (`tcp_clamp_window`).
             let receive = subflows[index].tcp.receive_mut();
             receive.hold_unread(self.parked.memory_at(index));
         }

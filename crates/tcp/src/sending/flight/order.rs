@@ -51,7 +51,7 @@ impl Flight {
         }
     }
 
-    /// Removes elements of transmissions that are not the last of their segment, and repeated elements.
+    /// Keeps one element for each segment, that of its last transmission, and removes all others.
     #[cold]
     pub(super) fn tidy_order(&mut self) {
         let (base, entries) = (self.base, &self.entries);
