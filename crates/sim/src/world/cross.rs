@@ -11,8 +11,8 @@ use super::hosts::Station;
 use super::{Node, RunError, World};
 use crate::packet::{Datagram, Load, Packet};
 
-/// The stations of the two hosts of a TCP flow: a client that reads, and a server that sends. The server's host
-/// number is the next one.
+/// The stations of the two hosts of a TCP flow: a client that reads, and a server that sends. `client` is the
+/// index of the client's station. The server's station has the next index.
 pub(super) struct Pair {
     client: usize,
     /// Whether a standstill of this flow has been recorded.
