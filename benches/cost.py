@@ -43,7 +43,7 @@ def judge(kept: Counts, found: Counts) -> list[str]:
 
 
 def saved(kept: Counts, found: Counts) -> list[str]:
-    """Return the cases that cost so much less that the stored count would hide the next rise."""
+    """Return the cases whose stored count must be lowered, because otherwise a later rise would pass."""
     return [
         f"{name}: {found[name]:,} instructions, {_percent(kept[name], found[name])}"
         for name in found

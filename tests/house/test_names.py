@@ -98,7 +98,7 @@ def is_key(name: str) -> bool:
 
 
 def missing(name: str) -> list[str]:
-    """Return what of a name in backticks is not in the repository."""
+    """Return the parts of a name in backticks that do not occur in the repository."""
     if name.startswith(("make ", "anabranch ")):
         program, command = name.split()[:2]
         pattern = rf"^{command}:" if program == "make" else rf'"{command}": "'

@@ -1,4 +1,4 @@
-"""An advice with prices, caps and weights, with too few runs, and beside the scenario's own settings."""
+"""Advice with prices, caps and weights, with too few runs, and compared with the scenario's settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tables(lte=None, **more):
 def advised(
     raw, wifi, lte, both, *, controllers=("cubic",), schedulers=("linux",), share=0.5, budget=None, trials=30
 ):
-    """The advice of candidates with these goodputs a trial; each run carries 10 MB."""
+    """Return the advice on candidates, given the goodputs of each one's trials. Each run carries 10 MB."""
     what = make.asked(
         load(raw),
         raw,

@@ -233,7 +233,7 @@ def test_only_papers_with_another_build_other_plans_or_other_claims_are_judged_a
     assert inputs.on_page(page.read_text()) == {"mine": (built, inputs.of_study(folder, study))}
     again = called(folder, tmp_path, "--docs", str(page), "--changed")
     assert "has this build and these inputs" in again.stderr
-    # Another reason is no other plan.
+    # A changed reason of an assumption does not change any plan.
     text = (folder / "study.toml").read_text()
     (folder / "study.toml").write_text(text.replace('why = "y"', 'why = "z"'))
     assert inputs.is_current(page.read_text(), "mine", folder, studies.read(folder))

@@ -91,7 +91,7 @@ def test_a_share_at_the_border_is_rarely_decided():
 
 
 def test_as_many_trials_as_a_pilot_asks_for_decide_four_times_in_five():
-    """Before adjustment. The p-values jump from one whole number of runs to the next, so 72 to 92 % of 400."""
+    """Before adjustment. The number of runs is whole, so the power is not exactly 80 %: 72 to 92 % of 400."""
     chance = np.random.default_rng(8)
     claim = stated(test="share", least=1.0, within=(0.3, np.inf))
     (found,) = pilot.needed([claim], share_of(15, 30))

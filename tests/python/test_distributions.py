@@ -49,7 +49,8 @@ def test_quantiles_of_beta_with_a_parameter_of_one_are_roots(count):
 
 
 def test_adjusted_levels_are_those_of_benjamini_and_hochberg():
-    # The fourth of four is 0.04; the third 0.03 * 4 / 3, the second at most as much, the first 0.001 * 4.
+    # By hand: the largest p-value stays 0.04. The third is min(0.03 * 4 / 3, 0.04), the second is limited by
+    # the third, and the first is 0.001 * 4.
     assert discoveries([0.04, 0.001, 0.025, 0.03]) == close([0.04, 0.004, 0.04, 0.04])
     assert discoveries([0.9, 0.95]) == close([0.95, 0.95])
     assert discoveries([]) == []

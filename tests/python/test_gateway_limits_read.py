@@ -62,7 +62,7 @@ def test_a_preset_of_the_gateway_sets_plug_ins_and_timeouts():
     assert plugged(scheduler="blest")[0] == {"scheduler": "blest"}
     faults = plugged(preset="vidoe")[1]
     assert [(fault.where, fault.hint) for fault in faults] == [("--preset", "did you mean `video`?")]
-    # Without a preset the kernel's: 120 s (TCP_RTO_MAX).
+    # Without a preset, the longest timeout is the kernel's 120 s (TCP_RTO_MAX).
     assert (settings().rto_max_s, settings().outage) == (120.0, "kernel")
 
 

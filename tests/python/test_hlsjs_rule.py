@@ -20,7 +20,7 @@ CHUNK_S, CHUNKS = 4, 40
 
 
 def answers(cases):
-    """Return what hls.js answers to cases."""
+    """Run hls.js' own rule on some cases, and return its decisions."""
     node = shutil.which("node")
     if node is None or not LIBRARY.is_file():
         pytest.skip("node or hls.js is not installed")

@@ -201,7 +201,7 @@ def test_another_address_is_no_paths(tmp_path, address):
     ]
 
 
-# A setting as the scenario that repeats it: groundtruth/README.md and docs/calibration.md.
+# The conversion of a measured setting to a scenario (groundtruth/README.md, docs/calibration.md).
 
 
 def test_the_laboratorys_hosts_and_emulator():

@@ -284,7 +284,7 @@ def test_the_run_never_waits_for_a_browser(monkeypatch):
         # If the run waited for the page, the test would otherwise wait for ever.
         rescue = threading.Timer(60, made[0].kill)
         rescue.start()
-        # More than any buffer holds: events that do not fit are left out.
+        # The test sends more than all buffers hold, so that the server must leave events out.
         for number in range(20_000):
             page.show(moment(number / 10, number, number))
         rescue.cancel()

@@ -470,7 +470,7 @@ def test_a_column_that_is_nearly_there_is_named(tmp_path):
     required = ("rtt1_ms", "rtt2_ms")
     (fault,) = seen(tmp_path, b"rtt1_ms,rt2_ms\n1,2\n", required)[1]
     assert fault == (1, "rtt2_ms", "missing column: `rtt2_ms`", "is it the column `rt2_ms`?")
-    # A column of another path is no misspelling of this one.
+    # The hint for an unknown column never proposes a column of another path.
     (fault,) = seen(tmp_path, b"rtt1_ms,rtt3_ms\n1,2\n", required)[1]
     assert fault == (1, "rtt2_ms", "missing column: `rtt2_ms`", "")
 

@@ -29,7 +29,7 @@ def judged(differences, *, better=1, matters=0.1, comparisons=1, exact=False):
         # Mean 1, standard deviation 0.5: Student's t of 4 degrees has 2.776, so 1 +- 0.62.
         ([0.5, 0.75, 1.0, 1.0, 1.75], HELPS),
         ([-0.5, -0.75, -1.0, -1.0, -1.75], HURTS),
-        # 0.02 +- 0.02, and a tenth matters.
+        # The difference is 0.02 +- 0.02, and differences below 0.1 do not matter.
         ([0.0, 0.01, 0.02, 0.03, 0.04], NOTHING),
         # -0.5 +- 0.6: no gain, but it may hurt.
         ([-1.1, -0.8, -0.5, -0.2, 0.1], NO_GAIN),

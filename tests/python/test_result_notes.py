@@ -1,4 +1,4 @@
-"""Notes beside a summary: equal digests, pooled axes, and short tables of differences."""
+"""Notes below a summary: cells with equal digests, axes that a mean pools, short tables of differences."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_vlc_holds_what_it_has_read_and_not_shown_and_counts_what_it_lost():
     now.hear([{"what": "buffering", "percent": 20.0}, {"what": "buffering", "percent": 60.0}])
     now.hear([counters(600, 1_000, lost=3)])
     assert now.player() == {"buffer_s": 1.5, "position_s": 1.0, "discards": 3, "underflows": 1}
-    # Its last words have no time.
+    # The last lines of its output have no time.
     last = counters(600, 0, lost=4)
     del last["time_ms"]
     now.hear([{"what": "buffering", "percent": 100.0}, last])

@@ -57,7 +57,7 @@ class Rules:
 
     @property
     def are_set(self) -> bool:
-        """Whether they change the kernel's default in more than the number of retries."""
+        """Whether they differ from the kernel's default in more than the number of retries."""
         return self.rto_max_ns is not None or not self.in_kernel
 
     @property

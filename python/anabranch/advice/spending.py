@@ -266,7 +266,7 @@ def lacking(
     trials
         The most trials of a candidate.
     told
-        The number of trials that a statement needs.
+        The number of trials that a candidate needs before a sentence may name it.
     """
     return [
         (place, run)

@@ -1,4 +1,4 @@
-"""Measured settings and their trials, as values."""
+"""Data classes for measured settings and their trials."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _map(page: Page) -> Iterator[str]:
 
 
 def _mean(counts: Sequence[int]) -> str:
-    """Return a mean with the number of its worlds."""
+    """Return a mean as text, with the number of worlds over which it is taken."""
     return f"{sum(counts) / len(counts):.1f} ({len(counts)})" if counts else ""
 
 

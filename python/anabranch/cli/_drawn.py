@@ -110,7 +110,7 @@ def _scenario(folder: Path, study: Study, world: int, row: str | None, arm: str 
 
 
 def _row(study: Study, row: str | None) -> Drawn:
-    """Return a row of drawn worlds."""
+    """Return a row of the study that has drawn worlds."""
     if not study.worlds:
         message = "the study has no drawn worlds"
         raise InputError(

@@ -127,7 +127,7 @@ def _lighter(colour: str, share: float) -> str:
 
 
 def of_schedulers(names: Sequence[str]) -> dict[str, str]:
-    """Return the mark of each scheduler. Marks differ as long as there are enough.
+    """Return the plot symbol of each scheduler. Marks differ as long as there are enough.
 
     A name with a mark keeps it; every other one takes the first free mark.
     """

@@ -86,7 +86,9 @@ class Score:
         return -(waited + (self.film_s * skipped / total if total and not _is_short(row) else 0.0))
 
     def columns(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Return the column with the score for a run's row. A transfer already has its goodput."""
+        """Return the column with the score for a run's row. The goodput is a transfer's score and is already
+        in the row.
+        """
         if self.kind == "transfer":
             return {}
         value = self.of(row)

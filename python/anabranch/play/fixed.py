@@ -148,7 +148,7 @@ class Fixed:
         }
 
     def _base(self) -> dict[str, Any]:
-        """Return the plan to which the page's keys lead."""
+        """Return the plan of a set-up of the page, made with the page's keys only."""
         own = self.setup()
         return templates.plan({name: own[name] for name in (*_session_keys(), "transport") if name in own})
 

@@ -207,7 +207,7 @@ def sentences(selection: Selection, frame: polars.DataFrame, shown_by: str) -> I
 
 
 def _reasons(selection: Selection) -> Iterator[str]:
-    """Yield why runs of the last sweep lack the present inputs, or are assumed to have them."""
+    """Yield the reasons why runs of the last sweep count as runs of earlier or of present inputs."""
     repeat = "repeat the command that made the folder to run what is missing"
     code = selection.found["code"]
     if (

@@ -268,7 +268,7 @@ class Ecn(Table):
 
 
 def _kind_of_ecn(value: object) -> str:
-    """Distinguish a table with both sides' settings from a word for both."""
+    """Distinguish a table (one setting for each side) from a word (the same for both sides)."""
     return "<sides>" if isinstance(value, dict | Ecn) else "<word>"
 
 

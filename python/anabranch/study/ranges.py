@@ -48,7 +48,8 @@ def drawn(value: Mapping[str, Any], chance: Callable[[str], float]) -> dict[str,
     value
         Another value of an assumption.
     chance
-        The random number of each name. Draws of the same name share it, also those of other assumptions.
+        The random number of each name. Values with the same name are drawn once and shared, also between
+        assumptions.
     """
     known: dict[str, Any] = {}
     for name, raw in value.get(DRAW, {}).items():

@@ -137,7 +137,7 @@ def _tree(field: str, text: str) -> ast.expr:
 
 
 def _sound(node: ast.AST) -> bool:
-    """Return whether a tree has nothing but names, numbers, the four signs and the calls."""
+    """Return whether an expression has only names, numbers, the operators + - * / and the permitted calls."""
     if isinstance(node, ast.BinOp):
         return type(node.op) in _SIGNS and _sound(node.left) and _sound(node.right)
     if isinstance(node, ast.UnaryOp):

@@ -2,8 +2,8 @@
 
 A player decides by the rate at which chunks arrived, or by the length of its buffer. Both fall from the
 moment of the fullest buffer on, if data arrives more slowly than the rate of the current rendition. The
-missing data from then until the request of the first lower chunk is divided among the causes of freezes, for
-times with an open request.
+step's causes are those of the data that was missing from that moment until the request of the first lower
+chunk. Only times with an open request count. The causes are the same as for freezes.
 """
 
 from __future__ import annotations
