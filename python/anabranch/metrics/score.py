@@ -86,9 +86,7 @@ class Score:
         return -(waited + (self.film_s * skipped / total if total and not _is_short(row) else 0.0))
 
     def columns(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Return the column with the score for a run's row. The goodput is a transfer's score and is already
-        in the row.
-        """
+        """Return the column with the score for a run's row. A transfer's score is its goodput."""
         if self.kind == "transfer":
             return {}
         value = self.of(row)
