@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import importlib.util
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -34,6 +37,24 @@ def unimportable(name: str) -> str | None:
     except BaseException as error:  # noqa: BLE001 - see above
         return reason(error)
     return None
+
+
+def installed(module: str, requirement: str) -> str | None:
+    """Return the version of the package that has a module, without importing it; None if it is not installed.
+
+    Parameters
+    ----------
+    module
+        The name of the module.
+    requirement
+        The requirement that installs it: the name of the package, and maybe its versions.
+    """
+    try:
+        if importlib.util.find_spec(module) is None:
+            return None
+        return importlib.metadata.version(re.split(r"[^\w.-]", requirement, maxsplit=1)[0])
+    except (ImportError, ValueError):
+        return None
 
 
 def fails(command: Sequence[str]) -> str | None:

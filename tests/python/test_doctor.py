@@ -157,6 +157,18 @@ def test_doctor_lists_every_piece_when_all_optional_ones_are_broken(broken, tmp_
     assert found["nft"]["detail"].endswith("does not run: exit code 3")
 
 
+def test_an_extra_is_reported_by_its_packages_without_importing_them(monkeypatch):
+    versions = {"altair": "5.5.0", "vl-convert-python": "1.8.0"}
+    monkeypatch.setattr(_pieces.importlib.metadata, "version", versions.__getitem__)
+    monkeypatch.setattr(_pieces.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(_pieces, "unimportable", lambda name: pytest.fail(f"{name} was imported"))
+    (found,) = _doctor._extra("figures")
+    assert (found.found, found.detail) == (True, "Altair 5.5.0, vl-convert 1.8.0")
+    monkeypatch.setattr(_pieces.importlib.util, "find_spec", lambda name: None if name == "altair" else name)
+    (found,) = _doctor._extra("figures")
+    assert (found.found, found.detail) == (False, "no Altair")
+
+
 @pytest.mark.module
 def test_doctor_without_pyav_reports_it_and_lists_the_rest(broken):
     # PyAV is in no base installation: simulated runs of the shipped films need no codec.
