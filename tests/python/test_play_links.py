@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import socket
 import struct
@@ -213,6 +214,18 @@ def test_the_tables_are_kept_between_starts_until_a_source_changes(tmp_path, mon
     (kept,) = [path for path in tmp_path.iterdir() if "second" in path.read_text(encoding="utf-8")]
     kept.write_text("broken", encoding="utf-8")
     assert build._tables()["tables"] == "second"
+
+
+def test_the_hash_of_the_sources_changes_with_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "_PACKAGE", tmp_path)
+    (tmp_path / "keys.py").write_text("one", encoding="utf-8")
+    found = {build._sources()}
+    (tmp_path / "keys.py").write_text("one and more", encoding="utf-8")
+    found.add(build._sources())
+    os.utime(tmp_path / "keys.py", ns=(0, 0))
+    found.add(build._sources())
+    assert len(found) == 3
+    assert build._sources() in found
 
 
 def test_every_file_with_a_page_has_its_policy(tmp_path):
