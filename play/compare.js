@@ -36,11 +36,16 @@ export class View {
     this.progress = el("progress", { max: RUNS, value: 0, hidden: true, "aria-label": "runs done" });
     this.means = el("table", { class: "versus", id: "compare-means" });
     this.verdict = el("p", { class: "help", id: "compare-verdict" });
-    node.replaceChildren(
-      el("div", { class: "card" }, el("div", { class: "player" }, el("label", { for: "compare-with" }, "Compare this setting with "), this.select, keep), this.changes),
+    this.waits = el("p", { class: "help", role: "status" }, "The other setting is being computed…");
+    this.cards = [
       el("div", { class: "card scroll" }, this.table, this.strips),
       el("div", { class: "card panels" }, ...this.plots.map((plot) => plot.node)),
-      el("div", { class: "card scroll" }, el("div", { class: "player" }, el("h2", {}, "More than luck?"), this.many), this.progress, this.means, this.verdict));
+      el("div", { class: "card scroll" }, el("div", { class: "player" }, el("h2", {}, "More than luck?"), this.many), this.progress, this.means, this.verdict)];
+    for (const card of this.cards) card.hidden = true;
+    node.replaceChildren(
+      el("div", { class: "card" }, el("div", { class: "player" }, el("label", { for: "compare-with" }, "Compare this setting with "), this.select, keep),
+        this.changes, this.waits),
+      ...this.cards);
   }
 
   show(setup, result) {
@@ -111,11 +116,12 @@ export class View {
     const setup = this.other();
     this.page.compared = this.choice === "kept" ? `kept:${link.write(this.page.tables, this.kept)}` : this.choice;
     this.page.written();
+    this.waits.hidden = false;
     try {
-      const result = await page.runner.seat("other").send({ what: "run", ...await this.request(setup, page.run) });
+      const result = await page.runner.seat("other").send(await this.request(setup, page.run));
       if (number === this.number) this.draw({ setup, result });
     } catch (error) {
-      if (number === this.number) page.fail(error);
+      if (number === this.number) { this.waits.hidden = true; page.fail(error); }
     }
   }
 
@@ -128,6 +134,8 @@ export class View {
   draw(other) {
     const { ours } = this;
     this.theirs = other;
+    this.waits.hidden = true;
+    for (const card of this.cards) card.hidden = false;
     const names = ["this", this.select.selectedOptions[0]?.textContent ?? "the other"];
     this.changes.textContent = `Seed ${ours.setup.seed} for both. ${changed(this.page.tables, ours.setup, other.setup)}`;
     const metrics = METRICS[ours.setup.application.kind];

@@ -68,12 +68,12 @@ export class Engine {
   //
   // `run` replaces the plan's number of the run. `onProgress` gets the share that has passed. `schedulers` has
   // schedulers by the names that the plan uses: an object with schedule(request, views), or a class, which is built
-  // with the plan's parameters and a seed.
-  run(plan, { run, onProgress, schedulers = {} } = {}) {
+  // with the plan's parameters and a seed. `columns` has the columns to return by table, instead of all.
+  run(plan, { run, onProgress, schedulers = {}, columns } = {}) {
     if (this.broken) throw new EngineError([fault("the simulator has stopped after a defect; load the page again")]);
     this.session = { onProgress, schedulers, built: [], thrown: null, message: null };
     this.input(0, plan);
-    this.input(1, JSON.stringify({ run, schedulers: Object.keys(schedulers) }));
+    this.input(1, JSON.stringify({ run, schedulers: Object.keys(schedulers), columns }));
     try {
       this.calls.run();
     } catch (error) {

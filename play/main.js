@@ -30,11 +30,7 @@ class Page {
     this.tabs();
     this.copying();
     addEventListener("hashchange", () => { if (location.hash.slice(1) !== this.address) this.open(location.hash); });
-    const loading = this.runner.load();
     this.read(location.hash);
-    this.plan(this.setup).catch(() => {}); // the film comes while the engine is compiled
-    const { build, native } = await loading;
-    Object.assign(this, { build, native });
     await this.simulate();
   }
 
@@ -65,6 +61,7 @@ class Page {
 
   change(given, moving) {
     this.setup = complete(this.tables, given);
+    this.moving = moving;
     this.claimed = null;
     this.unknown = [];
     $("preset").value = "";
@@ -103,12 +100,15 @@ class Page {
       const request = await this.plan(setup);
       const result = await this.runner.run(request);
       if (number !== this.number) return;
-      this.last = { setup, result };
+      Object.assign(this, { last: { setup, result }, build: result.build, native: result.native });
       $("fault").hidden = true;
       this.result.show(setup, result);
       this.foot(result);
       $("peek").textContent = $("verdict").textContent;
-      this.written();
+      // Browsers limit how often an address may change, and each change takes time.
+      clearTimeout(this.later);
+      if (this.moving) this.later = setTimeout(() => this.written(), 250);
+      else this.written();
       for (const view of Object.values(this.views)) view.show?.(setup, result);
       this.warn();
       document.body.dataset.digest = result.digest;
@@ -140,6 +140,7 @@ class Page {
     $("fault").replaceChildren(...faults.map((fault) => el("span", {},
       el("b", {}, `${line}${fault.message}`), fault.key ? ` (${fault.key})` : "", fault.hint ? el("br") : "", fault.hint)));
     $("fault").hidden = own;
+    if (!this.last) $("verdict").textContent = "There is no result.";
     this.views.editor?.fault?.(error);
   }
 

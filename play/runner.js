@@ -6,10 +6,10 @@ let next = 0;
 
 const failure = (message) => Object.assign(new Error(message), { faults: [{ key: "", message, hint: "" }], line: null });
 
-// A worker, and the requests that it has not answered.
+// A worker, and the requests that it has not answered. It starts while the engine is compiled.
 class Seat {
-  constructor(kind, module) {
-    Object.assign(this, { kind, module, waiting: new Map(), began: 0 });
+  constructor(kind, compiled) {
+    Object.assign(this, { kind, compiled, waiting: new Map(), began: Infinity });
     this.start();
   }
 
@@ -18,7 +18,6 @@ class Seat {
     this.worker.onmessage = ({ data }) => {
       const entry = this.waiting.get(data.id);
       if (!entry) return;
-      if (data.share !== undefined) { entry.onProgress?.(data.share); return; }
       this.waiting.delete(data.id);
       if (data.fault) entry.reject(Object.assign(failure(data.fault.faults[0].message), data.fault));
       else entry.resolve(data.done);
@@ -29,12 +28,12 @@ class Seat {
     };
   }
 
-  send(request, onProgress) {
-    const id = next++;
+  async send(request) {
+    const module = await this.compiled, id = next++;
     this.began = performance.now();
     return new Promise((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject, onProgress });
-      this.worker.postMessage({ id, kind: this.kind, module: this.module, ...request });
+      this.waiting.set(id, { resolve, reject });
+      this.worker.postMessage({ id, kind: this.kind, module, ...request });
     });
   }
 
@@ -50,25 +49,20 @@ class Seat {
 export class Runner {
   // `kind` is "wasm" or "native". `compiled` is the promise of the engine's module, which all workers share.
   constructor(kind, compiled = null) {
-    Object.assign(this, { kind, compiled, module: null, seats: new Map(), wanted: null, turning: false });
-  }
-
-  // Waits for the engine, and returns its build.
-  async load() {
-    this.module = await this.compiled;
-    return this.seat("main").send({ what: "load" });
+    Object.assign(this, { kind, compiled, seats: new Map(), wanted: null, turning: false });
+    this.seat("main");
   }
 
   seat(name) {
-    if (!this.seats.has(name)) this.seats.set(name, new Seat(this.kind, this.module));
+    if (!this.seats.has(name)) this.seats.set(name, new Seat(this.kind, this.compiled));
     return this.seats.get(name);
   }
 
   // Runs the page's plan. Of several requests that wait, only the last one runs.
-  run(request, onProgress) {
+  run(request) {
     return new Promise((resolve, reject) => {
       this.wanted?.reject(Object.assign(failure("replaced by a newer run"), { replaced: true }));
-      this.wanted = { request, onProgress, resolve, reject };
+      this.wanted = { request, resolve, reject };
       const seat = this.seat("main");
       if (this.turning && performance.now() - seat.began > PATIENCE_MS[this.kind]) seat.restart();
       this.turn();
@@ -79,9 +73,9 @@ export class Runner {
     if (this.turning) return;
     this.turning = true;
     while (this.wanted) {
-      const { request, onProgress, resolve, reject } = this.wanted;
+      const { request, resolve, reject } = this.wanted;
       this.wanted = null;
-      await this.seat("main").send({ what: "run", ...request }, onProgress).then(resolve, reject);
+      await this.seat("main").send(request).then(resolve, reject);
     }
     this.turning = false;
   }
@@ -93,7 +87,7 @@ export class Runner {
     const work = async (seat) => {
       while (place < requests.length && !stopped()) {
         const own = place++;
-        each(own, await seat.send({ what: "run", ...requests[own] }));
+        each(own, await seat.send(requests[own]));
       }
     };
     await Promise.all(Array.from({ length: count }, (_, n) => work(this.seat(`many-${n}`))));

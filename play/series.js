@@ -2,6 +2,15 @@
 
 const EMPTY = {};
 
+// The columns that this file reads, by table.
+export const COLUMNS = {
+  player: ["t_s", "buffer_s"],
+  samples: ["t_s", "path", "subflow", "bytes_acked", "cwnd_segments", "srtt_ms", "in_flight_segments"],
+  departures: ["t_s", "client", "path", "position", "data_position", "connection", "subflow", "bytes"],
+  arrivals: ["t_s", "client", "connection", "subflow", "position"],
+  frames: ["fate", "due_s", "client"],
+};
+
 // A missing number is NaN in a column.
 const known = (value) => (value >= 0 ? value : null);
 
@@ -35,7 +44,7 @@ function seriesOf(tables, metrics, names, packets) {
     buffer: strip.length && buffer.x.length ? buffer : null,
     strip,
     lost: lostPictures(tables),
-    rungs: rungsOf(tables),
+    rungs: rungsOf(metrics),
   };
 }
 
@@ -199,41 +208,8 @@ function lostPictures(tables) {
   return lost;
 }
 
-// Returns the renditions of a ladder as they are shown: from when, and which.
-function rungsOf(tables) {
-  const track = column(tables, "chunks", "track");
-  if (!track.length) return [];
-  const get = (name) => column(tables, "chunks", name);
-  const [index, rendition, length, done, given] = ["index", "rendition", "duration_s", "done_s", "abandoned"].map(get);
-  const t = column(tables, "playback", "t_s");
-  const what = column(tables, "playback", "event");
-  const pts = column(tables, "playback", "pts_s");
-  const names = new Map();
-  const of = column(tables, "renditions", "track");
-  for (let row = 0; row < of.length; row++) {
-    if (of[row] === "video") {
-      const place = column(tables, "renditions", "rendition")[row];
-      names.set(place, column(tables, "renditions", "name")[row]);
-    }
-  }
-  const rungs = [];
-  let at = 0;
-  for (let row = 0; row < track.length; row++) {
-    if (track[row] !== "video" || given[row] || !(done[row] >= 0)) continue;
-    rungs.push({ from: shownAt(at, t, what, pts), place: rendition[row], name: names.get(rendition[row]) ?? "", index: index[row] });
-    at += length[row];
-  }
-  return rungs;
-}
-
-// Returns when a moment of the film is shown.
-function shownAt(moment, t, what, pts) {
-  let shown = 0;
-  for (let row = 0; row < t.length; row++) {
-    if (["start", "resume", "switch"].includes(what[row]) && pts[row] <= moment + 1e-6) shown = t[row] + moment - pts[row];
-  }
-  return shown;
-}
+// Returns the renditions on the first client's screen, from the metrics.
+const rungsOf = (metrics) => (metrics.renditions[0] ?? []).map(({ from_s, to_s, name }) => ({ from: from_s, to: to_s, name }));
 
 // Returns whether the first client's screen froze, by the rule of the report.
 export const freezes = ({ strips }) => (strips[0] ?? []).some(({ state }) => state === "freeze");

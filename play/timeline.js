@@ -22,6 +22,8 @@ export class Timeline {
     });
     this.node.addEventListener("pointerleave", () => this.cursor.set(null));
     cursor.heard.add((at) => this.point(at));
+    this.wide = 320;
+    new ResizeObserver(([entry]) => { this.wide = entry.contentRect.width; if (this.series) this.ticks(); }).observe(this.node);
   }
 
   show(setup, series, playing) {
@@ -33,7 +35,7 @@ export class Timeline {
     this.screen.setAttribute("aria-label", `The screen over time: ${describe(series.strip)}`);
     this.screen.replaceChildren(...series.strip.filter((one) => one.kind !== "over").map((one) => this.block(one)),
       ...thinned(series.lost, this.end).map((at) => this.mark(at)),
-      ...series.rungs.map((rung, n) => this.rung(rung, series.rungs[n + 1]?.from ?? series.end)));
+      ...series.rungs.map((rung) => this.rung(rung)));
     this.rows.replaceChildren(...setup.paths.map((path, place) => this.row(path, place)));
     this.ticks();
     this.said.textContent = setup.scenario ? "The network of this scenario is fixed: its paths cannot be cut here."
@@ -57,8 +59,8 @@ export class Timeline {
     return node;
   }
 
-  rung({ from, name }, to) {
-    return this.place(el("b", { class: "rung" }, name), from, Math.max(from, to));
+  rung({ from, to, name }) {
+    return this.place(el("b", { class: "rung", title: `${name}: ${seconds(from)} to ${seconds(to)}` }, name), from, to);
   }
 
   row(path, place) {
@@ -153,7 +155,7 @@ export class Timeline {
   }
 
   ticks() {
-    const count = Math.max(2, Math.min(8, Math.floor((this.node.clientWidth || 320) / 90)));
+    const count = Math.max(2, Math.min(8, Math.floor(this.wide / 90)));
     const step = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600].find((one) => this.end / one <= count) ?? 1200;
     const found = [];
     for (let at = 0; at <= this.end + 1e-9; at += step) {

@@ -1,15 +1,16 @@
 // Runs plans beside the page. The engine is the simulator as WebAssembly, or the local server's own.
 
-import { drawn } from "./series.js";
+import { Engine } from "./engine.js";
+import { COLUMNS, drawn } from "./series.js";
 
-let engine = null;
+// The promise of the engine: a request that comes while it loads waits for it.
+let loading = null;
 
 async function load(kind, module) {
   if (kind === "native") {
     const { NativeEngine } = await import("./native.js");
     return NativeEngine.load();
   }
-  const { Engine } = await import("./engine.js");
   return Engine.load(module);
 }
 
@@ -20,25 +21,24 @@ async function scheduler(code) {
 }
 
 self.onmessage = async ({ data }) => {
-  const { id, what } = data;
+  const { id } = data;
+  let engine = null;
   try {
-    engine ??= await load(data.kind, data.module);
-    if (what === "load") {
-      self.postMessage({ id, done: { build: engine.build, native: engine.native === true } });
-      return;
-    }
+    loading ??= load(data.kind, data.module);
+    engine = await loading;
     const began = performance.now();
-    const options = { run: data.run, onProgress: (share) => self.postMessage({ id, share }) };
+    const options = { run: data.run, columns: data.names ? COLUMNS : {} };
     if (data.code) options.schedulers = { [data.name]: await scheduler(data.code) };
     const result = await engine.run(data.plan, options);
     const took = performance.now() - began;
     const { digest, metrics, summary } = result;
     // The page gets what it draws, and not the tables: to copy them would take longer than to draw.
     const seen = data.names ? drawn(result, data.names) : {};
-    self.postMessage({ id, done: { digest, metrics, summary, took, ...seen } }, buffersOf(seen.packets));
+    const { build, native = false } = engine;
+    self.postMessage({ id, done: { digest, metrics, summary, took, build, native, ...seen } }, buffersOf(seen.packets));
   } catch (error) {
     // An engine that failed cannot run again: the next run loads another one.
-    if (engine?.broken) engine = null;
+    if (!engine || engine.broken) loading = null;
     self.postMessage({ id, fault: described(error) });
   }
 };

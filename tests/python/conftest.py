@@ -37,7 +37,15 @@ SCHEDULERS = {
 }
 CONGESTION = {"reno": "NewReno as in Linux.", "cubic": "CUBIC as in Linux."}
 PATH_MANAGERS = {"full-mesh": "A subflow for every path.", "none": "The initial subflow only."}
-METRICS = ("client_metrics", "mean_metrics", "whole_metrics", "strips", "standing_times", "stall_times")
+METRICS = (
+    "client_metrics",
+    "mean_metrics",
+    "whole_metrics",
+    "strips",
+    "renditions",
+    "standing_times",
+    "stall_times",
+)
 PROFILES = {"linux-6.18": "In the kernel itself.", "mptcp-0.94": "Out of tree."}
 PARTS = {"sack": "Selective.", "rack": "By time."}
 ABR = {

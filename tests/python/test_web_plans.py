@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from anabranch import metrics
+from anabranch.metrics._rows import of_each
 from anabranch.metrics._still import strips
 from anabranch.plugins import catalogue, module
 from anabranch.scenario import plan
@@ -88,6 +89,7 @@ def _native(made):
         "qos": metrics.qos(tables, clients),
         "duration_s": metrics.duration_s(tables),
         "strips": strips(tables),
+        "renditions": [module().renditions(own) for _, own in of_each(tables)],
     }
     rows = {name: len(next(iter(table.values()))) for name, table in tables.items()}
     return trace["summary"]["digest"], found, rows

@@ -7,12 +7,14 @@ mod arithmetic;
 mod cross;
 mod network;
 mod paths;
+mod renditions;
 mod screen;
 mod strip;
 mod tables;
 mod value;
 mod viewer;
 
+pub use renditions::{Shown, renditions, renditions_of_each};
 pub use screen::{FREEZE_S, Screen, Stretch, screen, standing_times};
 pub use strip::{Span, State, strip, strips};
 pub use tables::{Own, Table, Tables};

@@ -375,6 +375,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(metrics::mean_metrics, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::whole_metrics, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::strips, module)?)?;
+    module.add_function(wrap_pyfunction!(metrics::renditions, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::standing_times, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::stall_times, module)?)?;
     module.add_function(wrap_pyfunction!(path_addresses, module)?)?;

@@ -189,6 +189,19 @@ pub(crate) fn strips<'py>(
     metrics::strips(&given.tables()).into_iter().map(strip).collect()
 }
 
+/// Returns the renditions on the screen of a client with these tables: dicts with `from_s`, `to_s`, `mbps`, `name` and
+/// `height`.
+#[pyfunction]
+pub(crate) fn renditions<'py>(
+    py: Python<'py>,
+    own: &Bound<'py, PyAny>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let given = Given::new(own)?;
+    let tables = given.tables();
+    let shown = metrics::renditions(&Own::whole(&tables));
+    shown.into_iter().map(|one| dict(py, &one.into_object())).collect()
+}
+
 /// Returns the freezes of the client to which the tables belong: start and end, seconds.
 #[pyfunction]
 pub(crate) fn standing_times(own: &Bound<'_, PyAny>) -> PyResult<Vec<(f64, f64)>> {

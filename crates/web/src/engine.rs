@@ -1,6 +1,6 @@
 //! Runs a plan, and returns the tables of its trace as buffers of numbers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_metrics as metrics;
@@ -54,7 +54,12 @@ struct Options {
     run: Option<u64>,
     /// The names of the schedulers that the page provides.
     schedulers: BTreeSet<String>,
+    /// The columns to return, by table; all of them if it is missing.
+    columns: Option<Columns>,
 }
+
+/// Names of columns by table.
+type Columns = BTreeMap<String, BTreeSet<String>>;
 
 /// A fault of a plan or a run.
 #[derive(Debug, Serialize)]
@@ -90,7 +95,7 @@ fn outcome(plan: &str, options: &str, page: Arc<dyn Page>) -> Result<Answer, Vec
     match run_with(&plan, registry, None, &mut watched) {
         Ok(trace) => {
             let paths: Vec<_> = plan.paths.iter().map(|path| &*path.name).collect();
-            Ok(answer(trace, &paths))
+            Ok(answer(trace, &paths, options.columns.as_ref()))
         }
         Err(RunError::Plan(error)) => Err(faults_of(&error)),
         // The exception came from the page's code, so the page already has it.
@@ -121,7 +126,8 @@ impl Observer for Watched {
     }
 }
 
-/// Returns the metrics of a run: `qoe`, `qos`, `duration_s` and `strips`, the states of each client's screen.
+/// Returns the metrics of a run: `qoe`, `qos`, `duration_s`, and for each client `strips`, the states of its screen,
+/// and `renditions`, the renditions of a ladder on its screen.
 fn metrics_of(trace: &Trace, paths: &[&str]) -> Value {
     let tables = metrics::Tables::from(trace);
     let clients = metrics::by_client(&tables, paths);
@@ -130,15 +136,23 @@ fn metrics_of(trace: &Trace, paths: &[&str]) -> Value {
     let strip = |spans: Vec<metrics::Span>| -> Vec<metrics::Value> {
         spans.into_iter().map(|span| metrics::Value::Object(span.into_object())).collect()
     };
+    let shown = |all: Vec<metrics::Shown>| -> Vec<metrics::Value> {
+        all.into_iter().map(|one| metrics::Value::Object(one.into_object())).collect()
+    };
     json!({
         "qoe": object(metrics::qoe(&clients)),
         "qos": object(Some(metrics::qos(&tables, &clients))),
         "duration_s": metrics::duration_s(&tables),
         "strips": metrics::strips(&tables).into_iter().map(strip).collect::<Vec<_>>(),
+        "renditions": metrics::renditions_of_each(&tables).into_iter().map(shown).collect::<Vec<_>>(),
     })
 }
 
-fn answer(trace: Trace, paths: &[&str]) -> Answer {
+/// Returns the answer to a run, with the wanted columns or with all of them.
+fn answer(trace: Trace, paths: &[&str], wanted: Option<&Columns>) -> Answer {
+    let is_wanted = |table: &str, column: &str| {
+        wanted.is_none_or(|all| all.get(table).is_some_and(|own| own.contains(column)))
+    };
     let metrics = metrics_of(&trace, paths);
     let Trace { summary, tables } = trace;
     let mut buffers = Vec::new();
@@ -146,6 +160,9 @@ fn answer(trace: Trace, paths: &[&str]) -> Answer {
     for table in tables {
         let (rows, mut columns) = (table.len(), Vec::new());
         for (name, column) in table.columns {
+            if !is_wanted(table.name, name) {
+                continue;
+            }
             let words = match &column {
                 Column::Text(words) => Some(words.known().to_vec()),
                 _ => None,

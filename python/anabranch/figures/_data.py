@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from anabranch.metrics._adaptive import chunks
 from anabranch.metrics._rows import of_one, rows
 from anabranch.metrics._still import standing_times
+from anabranch.plugins.tables import module
 
 if TYPE_CHECKING:
     from anabranch.metrics._rows import Tables
@@ -135,26 +135,9 @@ def renditions(tables: Tables, client: int) -> list[Row]:
 
     A chunk is drawn at the time when its pictures were shown, without times of standstill.
     """
-    ladder = {row["rendition"]: row for row in rows(tables.get("renditions", {})) if row["track"] == "video"}
-    shown = _screen(tables, client)
-    result: list[Row] = []
-    begun = 0.0
-    for row in chunks(of_one(tables, client)):
-        ended = begun + row["duration_s"]
-        declared = ladder[row["rendition"]]
-        mbps = round((declared["average_bps"] or declared["bandwidth_bps"]) / 1e6, 3)
-        for from_s, film_from, film_to in shown:
-            first, last = max(begun, film_from), min(ended, film_to)
-            if last <= first:
-                continue
-            piece = {"from_s": from_s + first - film_from, "to_s": from_s + last - film_from}
-            previous = result[-1] if result else None
-            if previous and previous["name"] == row["name"] and piece["from_s"] - previous["to_s"] < 1e-6:
-                previous["to_s"] = piece["to_s"]
-            else:
-                result.append({**piece, "mbps": mbps, "name": row["name"], "height": row["height"]})
-        begun = ended
-    return [{**row, "from_s": round(row["from_s"], 3), "to_s": round(row["to_s"], 3)} for row in result]
+    found: list[Row] = module().renditions(of_one(tables, client))
+    rounded = ("from_s", "to_s", "mbps")
+    return [row | {name: round(row[name], 3) for name in rounded} for row in found]
 
 
 def loads(tables: Tables, client: int) -> list[Row]:
@@ -183,20 +166,6 @@ def drops(tables: Tables, client: int) -> list[tuple[float, int]]:
     times = (row["t_s"] for row in rows(tables.get("playback", {}), client=client) if row["event"] == "drop")
     counts = {round(time, 3): number for number, time in enumerate(sorted(times), start=1)}
     return list(counts.items())
-
-
-def _screen(tables: Tables, client: int) -> list[tuple[float, float, float]]:
-    """Return the shown parts of the film: the time, and the first and last film time."""
-    shown: list[tuple[float, float, float]] = []
-    since: tuple[float, float] | None = None
-    events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
-    for row in [*events, {"event": "end", "t_s": duration_s(tables, client), "pts_s": None}]:
-        if row["event"] in ("start", "resume"):
-            since = (row["t_s"], row["pts_s"])
-        elif row["event"] in ("underflow", "end") and since is not None:
-            shown.append((since[0], since[1], since[1] + row["t_s"] - since[0]))
-            since = None
-    return shown
 
 
 def _plain(what: str) -> str:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from anabranch import metrics, plugins
+from anabranch.metrics._rows import of_each
 from anabranch.metrics._still import strips
 from anabranch.play import policy
 from anabranch.plugins import module
@@ -87,6 +88,7 @@ def simulated(text: str, left: Callable[[], bool] = lambda: False) -> dict[str, 
         "qos": metrics.qos(tables, clients, paths=paths),
         "duration_s": metrics.duration_s(tables),
         "strips": strips(tables),
+        "renditions": [rust.renditions(own) for _, own in of_each(tables)],
     }
     columns = {name: {key: list(column) for key, column in table.items()} for name, table in tables.items()}
     summary = trace["summary"]
