@@ -14,19 +14,29 @@ export function el(tag, attributes = {}, ...children) {
   return made;
 }
 
+// Returns a number with commas between thousands. The browser's own formats take far longer to make.
+export function grouped(value) {
+  const [whole, part] = String(value).split(".");
+  return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
+}
+
 // Returns a number with about three digits.
 export function digits(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
   const places = size >= 100 || size === 0 ? 0 : size >= 10 ? 1 : 2;
-  return Number(value.toFixed(places)).toLocaleString("en", { maximumFractionDigits: places });
+  return grouped(Number(value.toFixed(places)));
 }
 
 export const seconds = (value) => (value === null || value === undefined ? "–" : `${digits(value)} s`);
 
-// Returns the value of a colour of the style sheet, for a canvas.
+const colours = new Map();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => colours.clear());
+
+// Returns the value of a colour of the style sheet, for a canvas. The values are kept, because to read one may cost a layout.
 export function paint(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return colours.get(name);
 }
 
 let timer = null;

@@ -178,12 +178,12 @@ function put(tree, at, value) {
 
 const copy = (node) => structuredClone(node);
 
+const texts = new WeakMap();
+
 // Returns a template with the name of a path in place of the sign for it.
 function renamed(node, name) {
-  if (typeof node === "string") return node.replaceAll(PLACE, name);
-  if (Array.isArray(node)) return node.map((one) => renamed(one, name));
-  if (!isTable(node)) return node;
-  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, renamed(value, name)]));
+  if (!texts.has(node)) texts.set(node, JSON.stringify(node));
+  return JSON.parse(texts.get(node).replaceAll(PLACE, JSON.stringify(name).slice(1, -1)));
 }
 
 function parametersOf(part, plugin) {

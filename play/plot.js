@@ -1,6 +1,6 @@
 // Curves on a canvas. All plots of a page share one axis of time and one cursor.
 
-import { digits, el, paint } from "./dom.js";
+import { digits, el, grouped, paint } from "./dom.js";
 
 const LEFT = 44, RIGHT = 8, TOP = 6, BOTTOM = 20;
 
@@ -26,8 +26,17 @@ export class Plot {
     this.node = el("figure", { class: "panel" },
       el("figcaption", {}, el("h3", {}, `${title} `, el("small", {}, unit)), this.legend), this.canvas);
     follow(this.canvas, cursor, () => this.end);
-    cursor.heard.add(() => this.draw());
-    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    this.wide = 0;
+    this.waiting = false;
+    cursor.heard.add(() => this.later());
+    new ResizeObserver(([entry]) => { this.wide = entry.contentRect.width; this.draw(); }).observe(this.canvas);
+  }
+
+  // Draws in the next frame. All plots then draw after one layout of the page.
+  later() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => { this.waiting = false; this.draw(); });
   }
 
   // Shows curves: `{name, colour, x, y, dashed}`.
@@ -43,13 +52,13 @@ export class Plot {
       curve.value = el("b");
       return el("li", {}, el("i", { class: `line ${curve.kind}${curve.dashed ? " dashed" : ""}` }), curve.name, curve.value);
     }));
-    this.draw();
+    this.later();
   }
 
   draw() {
-    if (this.node.hidden || !this.canvas.clientWidth) return;
-    const pen = fitted(this.canvas, this.height);
-    const wide = this.canvas.clientWidth - LEFT - RIGHT, tall = this.height - TOP - BOTTOM;
+    if (this.node.hidden || !this.wide) return;
+    const pen = fitted(this.canvas, this.height, this.wide);
+    const wide = this.wide - LEFT - RIGHT, tall = this.height - TOP - BOTTOM;
     const px = (t) => LEFT + (t / this.end) * wide, py = (v) => TOP + tall - (v / this.top) * tall;
     this.grid(pen, px, py);
     for (const curve of this.curves) {
@@ -64,7 +73,8 @@ export class Plot {
     if (at !== null && at <= this.end) rule(pen, px(at), TOP, TOP + tall);
     for (const curve of this.curves) {
       const value = at === null ? null : valueAt(curve, at);
-      curve.value.textContent = value === null || value === undefined ? "" : digits(value);
+      const text = value === null || value === undefined ? "" : digits(value);
+      if (curve.value.textContent !== text) curve.value.textContent = text;
     }
   }
 
@@ -78,7 +88,7 @@ export class Plot {
     for (let n = 0; n * this.step <= this.top + 1e-9; n++) {
       const y = Math.round(py(n * this.step)) + 0.5;
       pen.beginPath(); pen.moveTo(LEFT, y); pen.lineTo(px(this.end), y); pen.stroke();
-      pen.fillText(Number((n * this.step).toPrecision(6)).toLocaleString("en"), LEFT - 6, y);
+      pen.fillText(grouped(Number((n * this.step).toPrecision(6))), LEFT - 6, y);
     }
     axis(pen, this.end, px, py(0));
   }
@@ -108,8 +118,8 @@ export function rule(pen, x, from, to) {
 }
 
 // Sets the size of a canvas in pixels of the screen, clears it, and returns its context.
-export function fitted(canvas, height) {
-  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth;
+export function fitted(canvas, height, width = canvas.clientWidth) {
+  const ratio = window.devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);

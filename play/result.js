@@ -52,15 +52,13 @@ export class Result {
   }
 
   table(paths, names) {
-    const head = ["path", "share of bytes", "throughput", "retransmitted", "round trip"];
+    const head = ["path", "share of bytes, %", "throughput, Mbit/s", "segments sent again", "round trip, ms"];
     this.shares.replaceChildren(el("caption", {}, "Each path over the whole session"),
       el("tr", {}, ...head.map((word) => el("th", {}, word))),
       ...paths.map((path) => el("tr", {},
         el("td", {}, el("i", { class: `swatch p${Math.max(0, names.indexOf(path.path))}` }), path.path),
-        el("td", {}, path.bytes_share === null ? "–" : `${digits(100 * path.bytes_share)} %`),
-        el("td", {}, `${digits(path.throughput_mbps)} Mbit/s`),
-        el("td", {}, `${digits(path.retransmissions)} segments`),
-        el("td", {}, path.srtt_ms_mean === null ? "–" : `${digits(path.srtt_ms_mean)} ms`))));
+        el("td", {}, path.bytes_share === null ? "–" : digits(100 * path.bytes_share)),
+        ...[path.throughput_mbps, path.retransmissions, path.srtt_ms_mean].map((value) => el("td", {}, digits(value))))));
   }
 
   key(event) {
