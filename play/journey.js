@@ -3,6 +3,8 @@
 import { NEW, RETRANSMITTED } from "./series.js";
 
 const LOST_AT = 0.62;
+// Packets that leave or come within this time are one step, in seconds: the clock has no finer digits.
+const STEP = 1e-6;
 
 export class Journeys {
   constructor(columns, setup) {
@@ -71,11 +73,11 @@ export class Journeys {
     let low = 0, high = this.events.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.events[middle] <= now + 1e-9) low = middle + 1; else high = middle;
+      if (this.events[middle] < now + STEP) low = middle + 1; else high = middle;
     }
     if (direction > 0) return this.events[low] ?? now;
     let place = low - 1;
-    while (place >= 0 && this.events[place] >= now - 1e-9) place--;
+    while (place >= 0 && this.events[place] > now - STEP) place--;
     return this.events[place] ?? 0;
   }
 }

@@ -1,6 +1,6 @@
 // The packet view: packets that move along the paths, queues that fill, and the receiver that waits.
 
-import { digits, el, paint } from "./dom.js";
+import { digits, el, grouped, paint } from "./dom.js";
 import { Journeys } from "./journey.js";
 import { fitted } from "./plot.js";
 
@@ -40,7 +40,7 @@ export class View {
           el("label", { class: "speed" }, "Speed ", this.rate, this.rateText)),
         this.seek, this.scene, this.legend(), this.words),
       el("div", { class: "card" }, el("h2", {}, "Position in the data, by path"), this.plot,
-        el("p", { class: "help" }, "Each mark is a packet as it leaves; the line is what the receiver has in order. "
+        el("p", { class: "help" }, "Each mark is a packet as it leaves, and a cross is one that is lost; the line is what the receiver has in order. "
           + "A step in the line ends a wait for the head of line. Click to go there.")));
     this.node.addEventListener("keydown", (event) => {
       if (event.target.matches("input, button") && event.key === " ") return;
@@ -109,6 +109,7 @@ export class View {
     this.playing = false;
     this.play.textContent = "▶";
     this.play.setAttribute("aria-label", "Play");
+    this.draw();
     this.tell(true);
   }
 
@@ -125,7 +126,7 @@ export class View {
 
   draw() {
     if (!this.journeys || !this.scene.clientWidth) return;
-    this.clock.textContent = `${this.now.toFixed(4)} s`;
+    this.clock.textContent = `${this.now.toFixed(this.playing ? 3 : 6)} s`;
     this.seek.value = (10000 * this.now) / this.end();
     const pen = fitted(this.scene, this.height()), wide = this.scene.clientWidth;
     const state = this.journeys.receiver.at(this.now), { found, waiting } = this.journeys.at(this.now);
@@ -228,6 +229,7 @@ export class View {
     pen.font = "11px system-ui, sans-serif";
     pen.fillStyle = paint("--soft");
     pen.strokeStyle = paint("--grid");
+    pen.lineWidth = 1;
     for (let n = 0; n <= 4; n++) {
       const value = low + ((high - low) * n) / 4, y = Math.round(py(value)) + 0.5;
       pen.beginPath(); pen.moveTo(58, y); pen.lineTo(58 + wide, y); pen.stroke();
@@ -237,9 +239,10 @@ export class View {
       pen.fillText(`${(from + (span * n) / 4).toFixed(2)} s`, 58 + (wide * n) / 4, PLOT - 18);
     }
     for (const packet of own) {
-      pen.fillStyle = packet.arrived === null ? paint("--freeze") : paint(`--p${packet.path}`);
-      const size = packet.kind === "new" ? 3 : 6;
-      pen.fillRect(px(packet.left) - size / 2, py(packet.data) - size / 2, size, size);
+      const x = px(packet.left), y = py(packet.data), size = packet.kind === "new" ? 3 : 6;
+      if (packet.arrived === null) { cross(pen, x, y, size); continue; }
+      pen.fillStyle = paint(`--p${packet.path}`);
+      pen.fillRect(x - size / 2, y - size / 2, size, size);
     }
     this.line(pen, px, py, from, to);
     pen.strokeStyle = paint("--ink");
@@ -290,7 +293,7 @@ export class View {
     if (over) {
       const name = this.setup.paths[over.path].name;
       const end = over.arrived === null ? FATES[over.fate] : `arrives at ${over.arrived.toFixed(4)} s, after ${digits(1000 * (over.arrived - over.left))} ms`;
-      this.words.textContent = `${name}, bytes ${over.data.toLocaleString("en")} to ${(over.data + over.bytes).toLocaleString("en")}: ${KINDS[over.kind]}. Left at ${over.left.toFixed(4)} s; ${end}.`;
+      this.words.textContent = `${name}, bytes ${grouped(over.data)} to ${grouped(over.data + over.bytes)}: ${KINDS[over.kind]}. Left at ${over.left.toFixed(4)} s; ${end}.`;
       return;
     }
     const { held, awaited, lost } = this.state;
@@ -300,4 +303,15 @@ export class View {
       this.words.textContent = `The receiver holds ${digits(held / 1000)} kB and waits for the head of line, which is on its way over ${name}.`;
     } else this.words.textContent = `The receiver holds ${digits(held / 1000)} kB and waits for data that ${lost ? "was lost" : "has not been sent"}.`;
   }
+}
+
+// Draws a lost packet.
+function cross(pen, x, y, size) {
+  const half = size / 2 + 1;
+  pen.strokeStyle = paint("--freeze");
+  pen.lineWidth = 1.5;
+  pen.beginPath();
+  pen.moveTo(x - half, y - half); pen.lineTo(x + half, y + half);
+  pen.moveTo(x + half, y - half); pen.lineTo(x - half, y + half);
+  pen.stroke();
 }

@@ -19,7 +19,7 @@ from test_web_plans import plans_of_everything
 pytestmark = [
     pytest.mark.module,
     pytest.mark.slow,
-    pytest.mark.skipif(bool(hlsjs.lacks()), reason="chromium is not installed"),
+    pytest.mark.skipif(hlsjs.browser() is None, reason="chromium is not installed"),
     pytest.mark.skipif(_play.engine() is None, reason="`make wasm` has not built the simulator"),
 ]
 
