@@ -27,9 +27,8 @@ _PROGRAM = """
 (async () => {
   const [{ Runner }, { begun }] = [await import("./runner.js"), await import("./start.js")];
   const runner = new Runner("wasm", begun.module), found = [];
-  await runner.load();
   for (const plan of await (await fetch("plans.json")).json()) {
-    found.push(await runner.seat("main").send({ what: "run", plan }).then(({ digest }) => digest, (error) => error.message));
+    found.push(await runner.seat("main").send({ plan }).then(({ digest }) => digest, (error) => error.message));
   }
   globalThis.digests = found;
 })().catch((error) => { globalThis.digests = [String(error)]; });

@@ -35,11 +35,12 @@ impl Shown {
     }
 }
 
-/// A stretch of playing: its begin and the film's position then, and the position at its end, seconds.
+/// A stretch of playing.
 struct Playing {
+    /// Its begin, seconds.
     at_s: f64,
-    film_from_s: f64,
-    film_to_s: f64,
+    /// The positions in the film at its begin and at its end, seconds.
+    film: (f64, f64),
 }
 
 /// Returns the renditions on a client's screen in order; empty without a ladder. Times of standstill are left out.
@@ -53,17 +54,19 @@ pub fn renditions(own: &Own<'_>) -> Vec<Shown> {
     let mut begun_s = 0.0;
     for (number, duration_s) in chunks(own) {
         let ended_s = begun_s + duration_s;
-        let Some((_, rendition)) = ladder.iter().rev().find(|(known, _)| *known == number) else {
+        let Some((_, rendition)) =
+            ladder.iter().rev().find(|(known, _)| known.total_cmp(&number).is_eq())
+        else {
             begun_s = ended_s;
             continue;
         };
         for stretch in &playing {
-            let first_s = f64::max(begun_s, stretch.film_from_s);
-            let last_s = f64::min(ended_s, stretch.film_to_s);
+            let first_s = f64::max(begun_s, stretch.film.0);
+            let last_s = f64::min(ended_s, stretch.film.1);
             if last_s <= first_s {
                 continue;
             }
-            let at = |film_s: f64| stretch.at_s + film_s - stretch.film_from_s;
+            let at = |film_s: f64| stretch.at_s + film_s - stretch.film.0;
             let (from_s, to_s) = (at(first_s), at(last_s));
             match found.last_mut() {
                 Some(last) if last.name == rendition.name && from_s - last.to_s < NEAR_S => {
@@ -134,7 +137,7 @@ fn playing(own: &Own<'_>) -> Vec<Playing> {
     let mut since = None;
     let mut close = |since: &mut Option<(f64, f64)>, to_s: f64| {
         if let Some((at_s, film_from_s)) = since.take() {
-            found.push(Playing { at_s, film_from_s, film_to_s: film_from_s + to_s - at_s });
+            found.push(Playing { at_s, film: (film_from_s, film_from_s + to_s - at_s) });
         }
     };
     for event in &events {
