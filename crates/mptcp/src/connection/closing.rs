@@ -210,7 +210,7 @@ impl Closing {
             }
             // A join whose SYN was not answered needs no RST.
             if subflow.tcp.state() != State::SynSent || subflow.tcp.id().index() == 0 {
-                subflow.demand_reset(Reset { fast_close, reason, answers: None });
+                subflow.demand_reset(Reset { fast_close, reason });
             }
             let id = subflows.cut_off(index);
             if multipath {

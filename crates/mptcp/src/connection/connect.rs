@@ -14,7 +14,6 @@ use super::signals::announcement;
 use super::subflow_table::Installed;
 use super::{Connection, Event, Origin};
 use crate::config::Config;
-use crate::subflow::Reset;
 use anabranch_tcp::config::FourTuple;
 use anabranch_tcp::{Answered, State};
 
@@ -248,7 +247,7 @@ impl Connection {
         }
         if !self.subflows[index].tcp.sequence().is_acked_syn(segment) {
             // The segment answers an old SYN, or none (RFC 9293 section 3.10.7.3).
-            self.subflows[index].demand_reset(Reset::answer(segment.ack));
+            self.subflows[index].demand_reset_for(segment);
             return;
         }
         let host = *self.session.host();

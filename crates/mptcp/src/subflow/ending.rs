@@ -1,27 +1,18 @@
 //! The end of a subflow: RSTs with their reasons, and segments that arrive later.
 
-use anabranch_units::SeqNumber;
 use anabranch_wire::{MptcpOption, Segment};
 
 use super::Subflow;
 
-/// A RST to send, with its reason.
+/// The options of a RST to send.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reset {
     /// The peer's key for `MP_FASTCLOSE`, if the RST ends the whole connection.
     pub(crate) fast_close: Option<u64>,
     pub(crate) reason: Option<MptcpOption>,
-    /// The acknowledgement number of the segment that the RST answers. The RST takes its sequence
-    /// number from it (RFC 9293 section 3.10.7.1). If `None`, the RST has our next sequence number.
-    pub(crate) answers: Option<SeqNumber>,
 }
 
 impl Reset {
-    /// Returns the answer to a segment with this acknowledgement number.
-    pub(crate) fn answer(ack: SeqNumber) -> Self {
-        Self { answers: Some(ack), ..Self::default() }
-    }
-
     /// Returns a RST with this reason.
     pub(crate) fn because(reason: Option<MptcpOption>) -> Self {
         Self { reason, ..Self::default() }
@@ -29,10 +20,17 @@ impl Reset {
 }
 
 impl Subflow {
-    /// Requests a RST.
+    /// Requests a RST with our next sequence number and these options.
     pub(crate) fn demand_reset(&mut self, reset: Reset) {
-        self.tcp.demand_reset(reset.answers);
+        self.tcp.demand_reset(None);
         self.context.set_reset(reset);
+    }
+
+    /// Requests a RST that answers a segment. The RST takes its sequence number from the segment's acknowledgement number
+    /// (RFC 9293 section 3.10.7.1).
+    pub(crate) fn demand_reset_for(&mut self, segment: &Segment) {
+        self.tcp.demand_reset(Some(segment.ack));
+        self.context.set_reset(Reset::default());
     }
 
     /// Writes the RST that must be sent. Returns whether a RST was requested.
@@ -47,7 +45,7 @@ impl Subflow {
     /// Handles a segment that arrives after the end of the subflow.
     pub(crate) fn answer_late(&mut self, segment: &Segment) {
         if self.tcp.handle_late(segment) {
-            self.demand_reset(Reset::answer(segment.ack));
+            self.demand_reset_for(segment);
         }
     }
 

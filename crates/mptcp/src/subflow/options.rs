@@ -316,7 +316,7 @@ mod tests {
             fin: false,
         };
         let mut subflow = subflow(&none);
-        subflow.demand_reset(Reset { fast_close: Some(1), reason, answers: None });
+        subflow.demand_reset(Reset { fast_close: Some(1), reason });
         let mut segment = Segment { sack: SackBlocks::EMPTY, ..Segment::default() };
         assert!(subflow.take_reset(&mut segment));
         assert_eq!(segment.options_len(), 16);
