@@ -170,7 +170,7 @@ impl Connection {
             return;
         }
         let subflow = &mut self.subflows[index];
-        subflow.touched = true;
+        subflow.note_change();
         let joins = index > 0 && subflow.tcp.state() == State::SynReceived;
         match subflow.tcp.state() {
             State::Closed => {
@@ -210,7 +210,7 @@ impl Connection {
             self.outgoing.end_answer();
         }
         if self.subflows[index].tcp.sending_mut().expand_buffer_after_ack(now) {
-            self.subflows[index].touched = true;
+            self.subflows[index].note_change();
             self.outgoing.note_growth(&mut self.session, &mut self.subflows);
         }
         if self.signals.has_work(&self.session) {
@@ -408,7 +408,7 @@ impl Connection {
         let count = self.subflows.len();
         let mut index = self.subflows.turn();
         for _ in 0..count {
-            if self.subflows[index].may_transmit()
+            if self.subflows.poll_ready(index)
                 && let Some(written) = self.poll_subflow(now, index, most, segment)
             {
                 self.subflows.set_turn(index);

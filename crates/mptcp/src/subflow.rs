@@ -31,16 +31,12 @@ pub(crate) use standing::Standing;
 /// The connection's values that are needed to build a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmitContext {
-    pub(crate) now: Instant,
+    /// The values that TCP needs.
+    pub(crate) tcp: tcp::EmitContext,
     /// The data-level acknowledgement. `None` on plain TCP.
     pub(crate) data_ack: Option<DataAck>,
     /// The DSN of stream position 0.
     pub(crate) dsn_base: u64,
-    /// The end of the in-order data, as a stream position.
-    pub(crate) data_received: u64,
-    pub(crate) space: Space,
-    /// The right edge that was promised to the peer, as a data position (MPTCP).
-    pub(crate) promised_edge: u64,
     /// The stream position of the `DATA_FIN`, if it must be signalled.
     pub(crate) data_fin: Option<u64>,
     /// Whether mappings carry checksums.
@@ -63,7 +59,10 @@ pub(crate) struct Subflow {
     pub(crate) context: context::Context,
     stack: Mechanisms,
     /// Whether values that a scheduler uses may have changed since the last view of the subflow.
-    pub(crate) touched: bool,
+    changed: bool,
+    /// The time at which the subflow wants to be woken, if it had nothing to send and has not changed since
+    /// ([`Self::disturbed`]).
+    rests_until: Option<Instant>,
 }
 
 impl Subflow {
@@ -83,7 +82,8 @@ impl Subflow {
                 receive: config.stack.shared.receive,
                 short_data_numbers: config.stack.mptcp.short_data_numbers,
             },
-            touched: true,
+            changed: true,
+            rests_until: None,
         }
     }
 
@@ -103,7 +103,7 @@ impl Subflow {
     pub(crate) fn fall_back(&mut self) {
         self.context.fall_back();
         self.tcp.sending_mut().tagging_mut().end();
-        self.touched = true;
+        self.changed = true;
     }
 
     /// Returns whether new segments need space for a DSS: while MPTCP is in use, and until the infinite
@@ -117,6 +117,18 @@ impl Subflow {
     #[inline]
     pub(crate) fn usable(&self) -> bool {
         self.tcp.can_send() && (!self.is_multipath() || self.context.is_fully_established())
+    }
+
+    /// Records that values that a scheduler uses may have changed.
+    #[inline]
+    pub(crate) fn note_change(&mut self) {
+        self.changed = true;
+    }
+
+    /// Returns whether values that a scheduler uses may have changed since the last call.
+    #[inline]
+    pub(crate) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// Returns the values of the subflow that coupled controllers use.
@@ -136,12 +148,17 @@ impl Subflow {
     ) {
         // A DSS does not count as a signal, because most segments have one.
         let signal = !segment.mptcp.is_empty();
-        self.touched |= self.tcp.handle_ack(host, now, segment, signal, siblings);
+        self.changed |= self.tcp.handle_ack(host, now, segment, signal, siblings);
     }
 
     /// Returns the time at which the subflow wants to be woken. `FAR_FUTURE` if it does not.
     #[inline]
     pub(crate) fn wake(&self) -> Instant {
+        self.rests_until.unwrap_or_else(|| self.first_deadline())
+    }
+
+    #[inline]
+    fn first_deadline(&self) -> Instant {
         let third = self.context.third().deadline();
         if third == Instant::FAR_FUTURE || self.tcp.state() == State::Closed {
             return self.tcp.wake();
@@ -150,9 +167,31 @@ impl Subflow {
     }
 
     /// Returns whether the subflow may have a segment to send. This check is cheap and comes before the full
-    /// one.
+    /// one. A subflow with nothing to send rests until it is changed, and is not checked again before.
     #[inline]
-    pub(crate) fn may_transmit(&self) -> bool {
+    pub(crate) fn poll_ready(&mut self) -> bool {
+        debug_assert!(
+            self.rests_until.is_none_or(|at| !self.may_transmit() && at == self.first_deadline())
+        );
+        if self.rests_until.is_some() {
+            return false;
+        }
+        let ready = self.may_transmit();
+        if !ready {
+            self.rests_until = Some(self.first_deadline());
+        }
+        ready
+    }
+
+    /// Ends the rest of a subflow that is about to be changed.
+    #[inline]
+    pub(crate) fn disturbed(&mut self) -> &mut Self {
+        self.rests_until = None;
+        self
+    }
+
+    #[inline]
+    fn may_transmit(&self) -> bool {
         self.tcp.may_transmit() || self.signal_due()
     }
 
@@ -178,13 +217,10 @@ impl Subflow {
         self.context.third().is_join() && self.stack.receive == ReceiveSizing::Ratio
     }
 
-    /// Returns the values that TCP needs to build a segment.
+    /// Returns the window `promised` on any subflow, if it is also valid for this one.
     #[inline]
-    fn tcp_context(&self, context: &EmitContext) -> tcp::EmitContext {
-        let promised = context.promised_edge.saturating_sub(context.data_received);
-        let shared = self.is_multipath() && !self.tells_own_window();
-        let (now, space) = (context.now, context.space);
-        tcp::EmitContext { now, space, promised: shared.then_some(promised) }
+    pub(crate) fn shared_window(&self, promised: u64) -> Option<u64> {
+        (self.is_multipath() && !self.tells_own_window()).then_some(promised)
     }
 
     /// Adds the `DATA_ACK` to a segment with ACK.

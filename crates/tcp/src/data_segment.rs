@@ -16,6 +16,13 @@ pub struct Departed {
 }
 
 impl Tcp {
+    /// Returns whether data or a FIN waits to be sent. If not, [`Self::next_data_segment`] returns nothing.
+    #[inline]
+    pub fn has_data(&self) -> bool {
+        let queue = self.sending.queue();
+        queue.queued_bytes() > 0 || !queue.intent().is_new() || queue.fin_due()
+    }
+
     /// Writes the next data segment, without options of the layer above. Retransmissions come first.
     #[inline]
     pub fn next_data_segment(
@@ -29,23 +36,7 @@ impl Tcp {
         }
         let moment = Moment { host, now: context.now };
         let sack_bytes = self.sack_bytes();
-        let departure = self.sending.transmit(moment, sack_bytes).poll_departure();
-        departure.map(|departure| self.write(departure, context, segment))
-    }
-
-    /// Returns the bytes of a full segment that SACK blocks use.
-    #[inline]
-    pub(super) fn sack_bytes(&self) -> u32 {
-        self.receive.sack_bytes(self.sending.reserved_bytes())
-    }
-
-    #[inline]
-    fn write(
-        &mut self,
-        departure: Departure,
-        context: &EmitContext,
-        segment: &mut Segment,
-    ) -> Departed {
+        let departure = self.sending.transmit(moment, sack_bytes).poll_departure()?;
         let Departure { start, payload, tag, fin, push, new } = departure;
         // A retransmission counts as data sent before its acknowledgement, and new data as sent after it.
         if !new {
@@ -65,6 +56,12 @@ impl Tcp {
             }
             self.receive.on_data_sent(context.now);
         }
-        Departed { start, tag }
+        Some(Departed { start, tag })
+    }
+
+    /// Returns the bytes that SACK blocks take of a full segment.
+    #[inline]
+    pub(super) fn sack_bytes(&self) -> u32 {
+        self.receive.sack_bytes(self.sending.reserved_bytes())
     }
 }

@@ -281,6 +281,7 @@ impl Tcp {
         carries_signal: bool,
         siblings: &mut [SiblingView],
     ) -> bool {
+        self.sending.queue_mut().set_deferred(false);
         let position = self.sequence.our_position(segment.ack, self.sending.queue().una());
         if !self.sending.accepts_ack(now, position) {
             return false;

@@ -5,7 +5,7 @@ use anabranch_wire::Segment;
 
 use super::Connection;
 use crate::subflow::EmitContext;
-use anabranch_tcp::{State, Written};
+use anabranch_tcp::{self as tcp, State, Written};
 
 impl Connection {
     /// Writes the next segment of a subflow, if it has one.
@@ -17,7 +17,7 @@ impl Connection {
         most: u32,
         segment: &mut Segment,
     ) -> Option<Written> {
-        self.subflows[index].touched = true;
+        self.subflows[index].note_change();
         let mut written = Written::default();
         let subflow = &mut self.subflows[index];
         if subflow.tcp.owes_reset() {
@@ -33,13 +33,15 @@ impl Connection {
             State::Established | State::Closed => {}
         }
         let acknowledged = self.incoming.acknowledged();
+        let promised = self.incoming.promised().saturating_sub(acknowledged);
         let context = EmitContext {
-            now,
+            tcp: tcp::EmitContext {
+                now,
+                space: self.incoming.space(&self.session, &self.subflows),
+                promised: self.subflows[index].shared_window(promised),
+            },
             data_ack: self.session.data_ack(acknowledged),
             dsn_base: self.session.local_base(),
-            data_received: acknowledged,
-            space: self.incoming.space(&self.session, &self.subflows),
-            promised_edge: self.incoming.promised(),
             data_fin: self.closing.signals().then(|| self.outgoing.stream().end()),
             checksum: self.session.config().checksum && self.session.is_multipath(),
         };
@@ -61,7 +63,10 @@ impl Connection {
             if let (Some(begin), true) = (begin, more > 0) {
                 self.outgoing.stream_mut().gather(begin, more, segment);
             }
-        } else if most <= 1 && subflow.next_data_segment(host, &context, segment) {
+        } else if most <= 1
+            && subflow.tcp.has_data()
+            && subflow.next_data_segment(host, &context, segment)
+        {
             subflow.fill_options(segment, false);
         } else {
             subflow.tcp.sending_mut().expand_buffer_behind_data(now);

@@ -23,7 +23,7 @@ impl Connection {
         }
         self.subflows.fit_segments(&self.session, index);
         let subflow = &mut self.subflows[index];
-        subflow.touched = true;
+        subflow.note_change();
         let carrier = subflow.context.final_carrier();
         let reserved = carrier.map(|start| (start, self.session.dss_bytes()));
         subflow.tcp.sending_mut().resend_larger(now, reserved);

@@ -309,7 +309,7 @@ impl Signals {
                 && subflow.tcp.tuple().local.ip() == address
             {
                 subflow.context.signals_mut().set_own_backup(backup);
-                subflow.touched = true;
+                subflow.note_change();
                 subflow.context.signals_mut().post(MptcpOption::Prio { backup });
             }
         }
@@ -392,7 +392,7 @@ pub(super) fn grant_priority(
     let id = subflow.tcp.id();
     match subflow.context.signals_mut().grant_priority(now) {
         Some(backup) => {
-            subflow.touched = true;
+            subflow.note_change();
             session.report(Event::PriorityChanged { id, backup });
         }
         None => {

@@ -3,10 +3,10 @@
 //! A subflow's identifier is its slot number. A connection has 128 slots. When all have been used, a new
 //! subflow takes the slot of a closed one.
 
+mod access;
 mod half_open;
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
 
 use anabranch_plugin::PluginError;
 use anabranch_units::{DataSeq, Instant, RandomStream, SeqNumber, SubflowId};
@@ -30,7 +30,8 @@ const MOST_SUBFLOWS: usize = 128;
 /// entries are merged.
 const MOST_REMEMBERED: usize = 1024;
 
-/// The subflows of a connection. It dereferences to a slice, indexed by slot.
+/// The subflows of a connection. It dereferences to a slice, indexed by slot. Each access that may change a subflow ends
+/// the subflow's rest ([`Subflow::poll_ready`]).
 #[derive(Debug, Default)]
 pub(crate) struct Subflows {
     list: Vec<Subflow>,
@@ -48,22 +49,6 @@ pub(crate) struct Subflows {
     turn: usize,
     /// The subflow views for a coupled congestion controller, reused for every acknowledgement.
     siblings: Vec<SiblingView>,
-}
-
-impl Deref for Subflows {
-    type Target = [Subflow];
-
-    #[inline]
-    fn deref(&self) -> &[Subflow] {
-        &self.list
-    }
-}
-
-impl DerefMut for Subflows {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [Subflow] {
-        &mut self.list
-    }
 }
 
 /// The result of [`Subflows::install`].
@@ -170,7 +155,7 @@ impl Subflows {
         token: u32,
         nonce: u32,
     ) {
-        let subflow = &mut self.list[index];
+        let subflow = self.list[index].disturbed();
         subflow.context.open_join(local_id, candidate.backup, nonce);
         subflow.tcp.sending_mut().tagging_mut().begin();
         let option = MptcpOption::Join(MpJoin::Syn {
@@ -184,7 +169,7 @@ impl Subflows {
 
     /// Starts MPTCP on the initial subflow after both sides have negotiated it.
     pub(super) fn begin_multipath(&mut self) {
-        if let Some(initial) = self.list.first_mut() {
+        if let Some(initial) = self.first_mut() {
             initial.start_multipath();
         }
     }
@@ -197,7 +182,7 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) -> bool {
-        let subflow = &mut self.list[index];
+        let subflow = self.list[index].disturbed();
         let answer = join(segment).zip(session.remote_key());
         let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
             return false;
@@ -217,7 +202,7 @@ impl Subflows {
 
     /// Handles the third packet of a join that the peer opened. The join is then complete.
     pub(super) fn complete_join(&mut self, index: usize) -> SubflowId {
-        let subflow = &mut self.list[index];
+        let subflow = self.list[index].disturbed();
         subflow.context.complete();
         // Our acknowledgement allows the initiator to send data (RFC 8684 section 3.2).
         subflow.tcp.ack_now();
@@ -232,7 +217,7 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) -> bool {
-        let subflow = &mut self.list[index];
+        let subflow = self.list[index].disturbed();
         let confirms = segment.dss.is_some_and(|dss| dss.data_ack.is_some());
         if subflow.tcp.is_active() && confirms {
             subflow.context.complete();
@@ -261,7 +246,7 @@ impl Subflows {
 
     /// Ends a subflow at once and reports its four-tuple to the endpoint.
     pub(super) fn cut_off(&mut self, index: usize) -> SubflowId {
-        let subflow = &mut self.list[index];
+        let subflow = self.list[index].disturbed();
         subflow.cut_off();
         self.moved.push(subflow.tcp.tuple().into());
         subflow.tcp.id()
@@ -279,7 +264,7 @@ impl Subflows {
 
     /// Closes a subflow whose two directions have ended, and reports its four-tuple to the endpoint.
     pub(super) fn finish(&mut self, index: usize) -> SubflowId {
-        let subflow = &mut self.list[index];
+        let subflow = self.list[index].disturbed();
         subflow.tcp.close();
         self.moved.push(Moved { tuple: subflow.tcp.tuple(), remains: subflow.tcp.remains() });
         subflow.tcp.id()
@@ -294,8 +279,7 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) {
-        let subflow = &mut self.list[index];
-        subflow.tcp.sending_mut().queue_mut().set_deferred(false);
+        let subflow = self.list[index].disturbed();
         self.siblings.clear();
         // A controller is notified only while data is outstanding.
         if !subflow.tcp.sending().flight().is_empty()
@@ -322,7 +306,7 @@ impl Subflows {
     /// Recomputes the payload size of a subflow's segments. If the subflow sends a DSS, its length is
     /// subtracted.
     pub(super) fn fit_segments(&mut self, session: &Session, index: usize) {
-        let subflow = &mut self.list[index];
+        let subflow = self.list[index].disturbed();
         subflow.tcp.update_mss(if subflow.reserves_dss() { session.dss_bytes() } else { 0 });
     }
 
@@ -340,13 +324,13 @@ impl Subflows {
         let terms = session.terms(base);
         let mapping = Mapping { dsn: MappingDsn::Long(DataSeq(base)), ssn: 1, length, checksum };
         if !segment.payload.is_empty() {
-            self.list[0].note_first_mapping(&mapping, segment, terms);
+            self.list[0].disturbed().note_first_mapping(&mapping, segment, terms);
         }
     }
 
     /// Requests an immediate acknowledgement on every subflow.
     pub(super) fn ack_now(&mut self) {
-        for subflow in &mut self.list {
+        for subflow in self.iter_mut() {
             subflow.tcp.ack_now();
         }
     }
@@ -433,7 +417,7 @@ impl Subflows {
     /// Moves the state of a half-open join into the subflow that was installed for it.
     pub(super) fn resume_join(&mut self, index: usize, session: &Session) {
         if let Some(joins) = &mut self.half_open {
-            joins.resume(&mut self.list[index], session);
+            joins.resume(self.list[index].disturbed(), session);
         }
     }
 

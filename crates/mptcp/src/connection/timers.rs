@@ -36,7 +36,7 @@ impl Connection {
             if self.subflows[index].tcp.state() == State::Closed {
                 continue;
             }
-            self.subflows[index].touched = true;
+            self.subflows[index].note_change();
             let timeouts = self.subflows[index].tcp.totals().timeouts;
             let subflow = &mut self.subflows[index];
             if !subflow.fire_handshake(&host, now)

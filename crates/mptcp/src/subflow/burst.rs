@@ -35,9 +35,8 @@ impl Subflow {
         let repeats =
             if self.is_multipath() { segment.mptcp.is_empty() } else { segment.dss.is_none() };
         let several = new && repeats && !alone;
-        let own = self.tcp_context(context);
         Some(match tag.filter(|_| several) {
-            Some(tag) => self.tcp.extend_burst(host, &own, most, tag, segment),
+            Some(tag) => self.tcp.extend_burst(host, &context.tcp, most, tag, segment),
             None => (Written::default(), 0),
         })
     }

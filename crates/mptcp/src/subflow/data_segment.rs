@@ -15,8 +15,8 @@ impl Subflow {
         context: &EmitContext,
         segment: &mut Segment,
     ) -> bool {
-        let own = self.tcp_context(context);
-        let Some(departed) = self.tcp.next_data_segment(host, &own, segment) else { return false };
+        let departed = self.tcp.next_data_segment(host, &context.tcp, segment);
+        let Some(departed) = departed else { return false };
         self.add_data_ack(context, segment);
         self.add_mapping(departed, context, segment);
         true

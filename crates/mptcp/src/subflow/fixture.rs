@@ -7,8 +7,8 @@ use anabranch_wire::{Flags, Segment, Timestamps};
 
 use super::{EmitContext, Subflow};
 use crate::config::Config;
-use anabranch_tcp::Space;
 use anabranch_tcp::config::{FourTuple, HostModel};
+use anabranch_tcp::{self as tcp, Space};
 
 pub(super) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
@@ -22,12 +22,9 @@ pub(super) fn exact() -> HostModel {
 /// Returns the connection's values for a segment on plain TCP.
 pub(super) fn context(now: Instant) -> EmitContext {
     EmitContext {
-        now,
+        tcp: tcp::EmitContext { now, space: Space::default(), promised: None },
         data_ack: None,
         dsn_base: 1,
-        data_received: 0,
-        space: Space::default(),
-        promised_edge: 0,
         data_fin: None,
         checksum: false,
     }

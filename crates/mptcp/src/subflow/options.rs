@@ -26,14 +26,13 @@ impl Subflow {
     /// Writes the pure acknowledgement or window probe that is due. Returns whether a segment was written.
     pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
         let signals = self.signal_due();
-        let own = self.tcp_context(context);
-        if let Some(first) = self.tcp.next_first_ack(&own, segment) {
+        if let Some(first) = self.tcp.next_first_ack(&context.tcp, segment) {
             self.add_data_ack(context, segment);
             self.fill_options(segment, true);
             self.tcp.receive_mut().on_first_ack_sent(first);
             return true;
         }
-        if !self.tcp.next_bare_ack(&own, signals, segment) {
+        if !self.tcp.next_bare_ack(&context.tcp, signals, segment) {
             return false;
         }
         self.add_data_ack(context, segment);
@@ -62,9 +61,9 @@ mod tests {
     use crate::config::Config;
     use anabranch_congestion as congestion;
     use anabranch_plugin::Registry;
-    use anabranch_tcp::Space;
     use anabranch_tcp::config::{FourTuple, HostModel};
     use anabranch_tcp::receive_buffer::Load;
+    use anabranch_tcp::{self as tcp, Space};
 
     /// Bytes of a SACK block (RFC 2018 section 3). The option has four more bytes.
     const SACK_BLOCK: usize = 8;
@@ -189,12 +188,13 @@ mod tests {
 
     fn context(situation: &Situation) -> EmitContext {
         EmitContext {
-            now: Instant::ZERO,
+            tcp: tcp::EmitContext {
+                now: Instant::ZERO,
+                space: Space { free: 100_000, allowed: 100_000, ..Space::default() },
+                promised: None,
+            },
             data_ack: situation.data_ack,
             dsn_base: 1,
-            data_received: 0,
-            space: Space { free: 100_000, allowed: 100_000, ..Space::default() },
-            promised_edge: 0,
             data_fin: situation.data_fin.then_some(situation.payload as u64),
             checksum: situation.checksum,
         }
@@ -332,8 +332,9 @@ mod tests {
                 subflow.context.third_mut().set(third);
             }
             let space = Space { free: 65_536, allowed: 65_536, ..Space::default() };
-            let context = super::super::fixture::context(Instant::ZERO);
-            let context = EmitContext { space, promised_edge: 100_000, ..context };
+            let mut context = super::super::fixture::context(Instant::ZERO);
+            context.tcp.space = space;
+            context.tcp.promised = subflow.shared_window(100_000);
             let mut segment = Segment::default();
             assert!(subflow.next_pure_ack(&context, &mut segment));
             u64::from(segment.window) << 7

@@ -37,7 +37,7 @@ impl Intent {
     /// Returns whether new data is sent first.
     #[inline]
     pub(crate) fn is_new(self) -> bool {
-        self == Self::New
+        matches!(self, Self::New)
     }
 
     /// Returns whether lost segments are sent before new data.

@@ -14,7 +14,7 @@ impl Scheduling {
             let Some(subflow) = subflows.get_mut(id.index()) else { continue };
             if subflow.usable() && subflow.tcp.sending().cwnd().state() == CongestionState::Open {
                 subflow.tcp.sending_mut().penalise();
-                subflow.touched = true;
+                subflow.note_change();
                 self.scheduler.on_penalised(id);
             }
         }

@@ -1,0 +1,66 @@
+//! Access to the subflows of a table. Each access that may change a subflow ends its rest ([`Subflow::poll_ready`]).
+
+use std::ops::{Deref, Index, IndexMut};
+
+use super::Subflows;
+use crate::subflow::Subflow;
+
+impl Deref for Subflows {
+    type Target = [Subflow];
+
+    #[inline]
+    fn deref(&self) -> &[Subflow] {
+        &self.list
+    }
+}
+
+impl Index<usize> for Subflows {
+    type Output = Subflow;
+
+    #[inline]
+    fn index(&self, index: usize) -> &Subflow {
+        &self.list[index]
+    }
+}
+
+impl IndexMut<usize> for Subflows {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut Subflow {
+        self.list[index].disturbed()
+    }
+}
+
+impl Subflows {
+    /// Returns the subflow in a slot, to change it.
+    #[inline]
+    pub(in crate::connection) fn get_mut(&mut self, index: usize) -> Option<&mut Subflow> {
+        self.list.get_mut(index).map(Subflow::disturbed)
+    }
+
+    /// Returns the initial subflow, to change it.
+    #[inline]
+    pub(in crate::connection) fn first_mut(&mut self) -> Option<&mut Subflow> {
+        self.get_mut(0)
+    }
+
+    /// Returns all subflows, to change them.
+    #[inline]
+    pub(in crate::connection) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Subflow> {
+        self.list.iter_mut().map(Subflow::disturbed)
+    }
+
+    /// Returns the subflows that may send data, each with whether it has changed since the last call.
+    #[inline]
+    pub(in crate::connection) fn poll_changes(&mut self) -> impl Iterator<Item = (&Subflow, bool)> {
+        self.list.iter_mut().filter(|subflow| subflow.usable()).map(|subflow| {
+            let changed = subflow.take_change();
+            (&*subflow, changed)
+        })
+    }
+
+    /// Returns whether a subflow may have something to send.
+    #[inline]
+    pub(in crate::connection) fn poll_ready(&mut self, index: usize) -> bool {
+        self.list[index].poll_ready()
+    }
+}
