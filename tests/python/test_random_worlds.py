@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
 from anabranch.claims import worlds
@@ -103,11 +104,21 @@ def test_each_value_is_equally_likely_and_a_range_counts_once(folder):
 
 
 def test_the_explained_share_is_corrected_for_the_number_of_groups():
-    """Epsilon squared by hand, for two groups of two worlds: 1 - (1 - R^2) * 3 / 2, and at least zero."""
+    """Epsilon squared by hand, for two groups of two worlds: 1 - (1 - R^2) * 3 / 2, and at least zero.
+
+    The p-value is that of scipy's F-test.
+    """
     table = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=float)
     values = np.array([[0, 0, 0, 5, 0], [0, 1, 1, 5, 2], [1, 0, 1, 5, 4], [1, 1, 1, 5, 6]], dtype=float)
     # R^2: 1; 0; 1/3; nothing varies; (0, 2, 4, 6) have a variance of 20, of which 16 lie between the groups.
-    assert worlds.explained(table, values) == pytest.approx([1.0, 0.0, 0.0, 0.0, 1 - 0.2 * 1.5])
+    ratios = worlds.explained(table, values)
+    assert ratios == pytest.approx([1.0, 0.0, 1 / 3, 0.0, 0.8])
+    shares = [worlds.tested(float(ratio), 4, 2)[0] for ratio in ratios]
+    assert shares == pytest.approx([1.0, 0.0, 0.0, 0.0, 1 - 0.2 * 1.5])
+    for place in (1, 2, 4):
+        wanted = stats.f_oneway(values[:2, place], values[2:, place]).pvalue
+        assert worlds.tested(float(ratios[place]), 4, 2)[1] == pytest.approx(wanted)
+    assert worlds.tested(0.9, 4, 4) == (0.0, 1.0)
 
 
 def test_the_left_out_claim_is_judged_where_the_others_hold():
@@ -117,20 +128,29 @@ def test_the_left_out_claim_is_judged_where_the_others_hold():
     Without C, world 1 is the best, and C fails there.
     """
     holds = {"A": [True, False, False], "B": [True, True, None], "C": [False, True, False]}
-    found = worlds.skill(holds)
+    rows = {"A": frozenset("x"), "B": frozenset("y"), "C": frozenset("xy")}
+    found = worlds.skill(holds, rows)
     assert found.best == pytest.approx(1 / 3)
     assert found.prior == pytest.approx(4 / 9)
+    # A and B are about other rows, C is about both. B chooses worlds 1 and 2 for A, which holds in one of
+    # them; A chooses world 1 for B, which holds there. In a random world A holds in 1/3, B in 2/3.
+    assert found.apart == pytest.approx((1 / 2 + 1) / 2)
+    assert found.apart_prior == pytest.approx(1 / 2)
     assert not found.is_there
 
 
 def test_skill_is_found_where_claims_hold_together_and_not_where_they_are_independent():
     chance = np.random.default_rng(5)
     together = [bool(one) for one in chance.random(60) < 0.4]
-    found = worlds.skill(dict.fromkeys("ABCDEF", together))
+    rows = {name: frozenset(name) for name in "ABCDEF"}
+    found = worlds.skill(dict.fromkeys("ABCDEF", together), rows)
     assert found.best == 1
     assert found.is_there
     independent = {name: [bool(one) for one in chance.random(60) < 0.4] for name in "ABCDEF"}
-    assert not worlds.skill(independent).is_there
+    assert not worlds.skill(independent, rows).is_there
+    # Claims about the same row agree without skill, so that there is nothing to go by but the others.
+    alike = {name: frozenset("x") for name in "ABCDEF"}
+    assert worlds.skill(independent, alike).apart is None
 
 
 @pytest.mark.module

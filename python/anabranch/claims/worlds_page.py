@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anabranch.claims.judge import Judged
     from anabranch.claims.worlds import Effect, Found, Skill
     from anabranch.study.joint_worlds import World
+    from anabranch.study.models import Study
 
 #: The smallest share of a variance that the table of claims names.
 _LEAST = 0.05
@@ -74,7 +75,7 @@ def write(page: Page) -> str:
         *_head(page),
         *_claims(page),
         *_map(page),
-        *_skill(page.found.skill),
+        *_skill(page.found.study, page.found.skill),
         *_best(page),
         *_drawn(page),
     ]
@@ -185,7 +186,7 @@ def _mean(counts: Sequence[int]) -> str:
     return f"{sum(counts) / len(counts):.1f} ({len(counts)})" if counts else ""
 
 
-def _skill(skill: Skill) -> Iterator[str]:
+def _skill(study: Study, skill: Skill) -> Iterator[str]:
     """Yield what a choice by some claims says about another one."""
     yield from ("", "## What a chosen world is worth", "")
     yield "Each claim is left out in turn, and the others choose the world."
@@ -197,6 +198,9 @@ def _skill(skill: Skill) -> Iterator[str]:
     )
     yield f"| the best world | {skill.best:.2f} | {skill.prior:.2f} | {skill.p_best:.2g} |"
     yield f"| the best tenth of the worlds | {skill.tenth:.2f} | {skill.prior:.2f} | {skill.p_tenth:.2g} |"
+    if skill.apart is not None:
+        first = "the same, by claims about other rows alone"
+        yield f"| {first} | {skill.apart:.2f} | {skill.apart_prior:.2f} | {skill.p_apart:.2g} |"
     yield ""
     if skill.is_there:
         yield "**There is skill**: some claims select worlds in which others hold too."
@@ -204,7 +208,16 @@ def _skill(skill: Skill) -> Iterator[str]:
     else:
         yield "**There is no skill**: a world chosen by some claims says nothing about the next claim."
         yield "The best world below is the best of many looks, and no evidence about the paper's testbed."
-    yield f"The p-values come from permutations; one of the two must be below {ALPHA / 2:g}."
+    last = (
+        f"the last must be at most {ALPHA:g}"
+        if skill.apart is not None
+        else f"one must be below {ALPHA / 2:g}"
+    )
+    yield f"The p-values come from permutations; {last}."
+    searched = [name for name, one in study.assumptions.items() if one.sweep and one.chosen_by]
+    if searched:
+        yield "An earlier search over the claims chose values of these assumptions."
+        yield f"Some of the skill may be that search: {', '.join(searched)}."
 
 
 def _best(page: Page) -> Iterator[str]:
@@ -283,6 +296,9 @@ def plain(page: Page) -> dict[str, Any]:
         "skill": {
             "best": skill.best,
             "tenth": skill.tenth,
+            "apart": skill.apart,
+            "apart_prior": skill.apart_prior,
+            "p_apart": skill.p_apart,
             "prior": skill.prior,
             "p_best": skill.p_best,
             "p_tenth": skill.p_tenth,

@@ -159,7 +159,10 @@ def _show(page: Page, *, as_json: bool) -> None:
         f"mean, at most {max(counts)} (world {found.best().number})"
     )
     told = "skill" if skill.is_there else "no skill"
+    held, prior, p = skill.best, skill.prior, skill.p_best
+    if skill.apart is not None and skill.apart_prior is not None and skill.p_apart is not None:
+        held, prior, p = skill.apart, skill.apart_prior, skill.p_apart
     _console.note(
-        f"a claim that is left out holds in {skill.best:.2f} of the worlds that the others choose, and in "
-        f"{skill.prior:.2f} of all: {told} (p = {skill.p_best:.2g})"
+        f"a claim that is left out holds in {held:.2f} of the worlds that the others choose, and in "
+        f"{prior:.2f} of all: {told} (p = {p:.2g})"
     )

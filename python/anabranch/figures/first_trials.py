@@ -46,8 +46,8 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
     ----------
     rows
         Points: `series` (the name of the cell), `t_s`, `subflow`, `path` and the column. All of one row of
-        the study, so that panels have the same axes. A panel that would be flat has a vertical axis of its
-        own, and its title says so.
+        the study, so that panels have the same axes. A panel that would be flat has a separate
+        vertical axis, which its title names.
     column, title
         The column to draw, and the axis' title.
     """
