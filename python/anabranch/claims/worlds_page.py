@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The smallest share of a variance that the table of claims names.
 _LEAST = 0.05
+#: The outcome by means in a word.
+_MEANS = {True: "holds", False: "fails", None: "unknown"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +32,15 @@ class Confirmed:
         The world.
     judged
         The verdicts there. The claims chose the world, so that none counts as reproduced.
+    means
+        By claim whether it holds there by means.
     seed, trials
         The seed, and the runs of each cell.
     """
 
     world: World
     judged: Sequence[Judged]
+    means: Mapping[str, bool | None]
     seed: int
     trials: int
 
@@ -126,7 +131,7 @@ def _claims(page: Page) -> Iterator[str]:
             one.claim.says.replace("|", "\\|"),
             "no world says" if share is None else f"{100 * share:.0f} %",
             _effects(found.effects[name]),
-            {True: "holds", False: "fails", None: "unknown"}[found.holds[name][place]],
+            _MEANS[found.holds[name][place]],
             _verdict(page.confirmed, name),
         )
         yield f"| {' | '.join(cells)} |"
@@ -143,7 +148,7 @@ def _verdict(confirmed: Confirmed | None, claim: str) -> str:
     if confirmed is None:
         return "not run"
     found = next((one for one in confirmed.judged if one.stated.claim.id == claim), None)
-    return "not run" if found is None else found.verdict
+    return "not run" if found is None else f"{_MEANS[confirmed.means[claim]]}: {found.verdict}"
 
 
 def table(found: Found) -> tuple[list[str], list[str], dict[tuple[str, str], list[int]]]:
@@ -233,8 +238,10 @@ def _best(page: Page) -> Iterator[str]:
     if page.confirmed is not None:
         verdicts = [one.verdict for one in page.confirmed.judged]
         held, failed = verdicts.count("inferred"), verdicts.count("not reproduced")
-        yield f"Seed {page.confirmed.seed}, {page.confirmed.trials} trials: {held} claims hold (*inferred*),"
-        yield f"{failed} fail and {verdicts.count('undecided')} are undecided."
+        again = sum(one is True for one in page.confirmed.means.values())
+        yield f"On seed {page.confirmed.seed}, with {page.confirmed.trials} trials, {again} hold by means."
+        left = verdicts.count("undecided")
+        yield f"By tests, {held} hold there (*inferred*), {failed} fail and {left} are undecided."
     yield from ("", "| assumption | value |", "|---|---|")
     yield from (f"| {name} | {value} |" for name, value in _values(best).items())
 

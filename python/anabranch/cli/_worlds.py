@@ -118,7 +118,7 @@ def _run(
 
 def _confirmed(named: _Named, found: Found, wanted: Wanted, place: Path, how: How) -> Confirmed | None:
     """Run the best world on another seed, and return the verdicts there."""
-    from anabranch.claims import judge, stored
+    from anabranch.claims import around, judge, stored
     from anabranch.claims.worlds_page import Confirmed
 
     best = found.best()
@@ -132,6 +132,7 @@ def _confirmed(named: _Named, found: Found, wanted: Wanted, place: Path, how: Ho
     return Confirmed(
         world=best,
         judged=judge.inferred(tested, names, why),
+        means={one.stated.claim.id: around.by_means(one.stated, runs) for one in tested},
         seed=wanted.confirm_seed,
         trials=wanted.confirm,
     )
