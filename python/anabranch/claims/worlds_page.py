@@ -208,7 +208,10 @@ def _skill(study: Study, skill: Skill) -> Iterator[str]:
         yield f"| {first} | {skill.apart:.2f} | {skill.apart_prior:.2f} | {skill.p_apart:.2g} |"
     yield ""
     if skill.is_there:
-        yield "**There is skill**: some claims select worlds in which others hold too."
+        gain = skill.tenth - skill.prior
+        if skill.apart is not None and skill.apart_prior is not None:
+            gain = skill.apart - skill.apart_prior
+        yield f"**There is skill** ({gain:+.2f}): some claims select worlds in which others hold too."
         yield "Claims that say the same thing twice have this effect as well."
     else:
         yield "**There is no skill**: a world chosen by some claims says nothing about the next claim."
