@@ -96,26 +96,18 @@ def emulate(
     """
     from anabranch.live import _world
     from anabranch.live.testbed import needed, open_bed
-    from anabranch.live.watch import streaming
     from anabranch.metrics._rows import rows
-    from anabranch.scenario import plan as plans
 
     unsupported.check(loaded)
     needed()
-    plan = plans.build(loaded.scenario, None)
+    plan = _plan(loaded)
     multipath = plan["transport"]["multipath"]
-    plan["time_limit_ns"] = 2**62  # the program says when it is over
-    plan["application"] = {**plan["application"], "kind": "bulk", "duration_ns": None}
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with ExitStack() as stack:
         capture = stack.enter_context(written)
         bed = stack.enter_context(open_bed(plan))
         opened(bed)
-        show = None
-        if watch is not None:
-            what = {"server": "kernel", "client": "kernel", "application": _program(command)}
-            show = stack.enter_context(watch.following(loaded, **what))
-            show = stack.enter_context(streaming(bed, show))
+        show = _watched(stack, loaded, bed, command, watch)
         both = stack.enter_context(_Both(bed, command, serve, environment or {}))
         trace = _world.go(
             loaded,
@@ -138,6 +130,29 @@ def emulate(
         mptcp=counted,
         notes=(*both.notes, *_notes(counted, several=multipath and len(loaded.scenario.paths) > 1)),
     )
+
+
+def _plan(loaded: Loaded) -> dict[str, Any]:
+    """Return a plan whose session lasts until the programs end."""
+    from anabranch.scenario import plan as plans
+
+    plan = plans.build(loaded.scenario, None)
+    plan["time_limit_ns"] = 2**62
+    plan["application"] = {**plan["application"], "kind": "bulk", "duration_ns": None}
+    return plan
+
+
+def _watched(
+    stack: ExitStack, loaded: Loaded, bed: Bed, command: Sequence[str], watch: Page | None
+) -> Callable[[Mapping[str, Any]], None] | None:
+    """Show the run on a page until the stack closes; return the function that receives the run's state."""
+    from anabranch.live.watch import streaming
+
+    if watch is None:
+        return None
+    what = {"server": "kernel", "client": "kernel", "application": _program(command)}
+    show = stack.enter_context(watch.following(loaded, **what))
+    return stack.enter_context(streaming(bed, show))
 
 
 class _Both:
