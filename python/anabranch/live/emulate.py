@@ -70,11 +70,8 @@ def emulate(
 
     Parameters
     ----------
-    loaded
-        The scenario: its paths, links and events; its application is not run.
-    command
-        The program and its arguments. It runs as the user who called sudo, and reaches the server's namespace
-        and nothing else.
+    loaded, command
+        The scenario, without its application, and the program, which runs as the user who called sudo.
     serve
         A program to run in the server's namespace meanwhile. The first program starts when it listens.
     pcapng
@@ -91,8 +88,7 @@ def emulate(
     ScenarioError
         If the scenario has something that [real packets do not support][anabranch.live.unsupported].
     MissingError
-        If this host lacks something, for example the program, or the server's program fails before it
-        listens.
+        If this host lacks something, or the server's program fails before it listens.
     """
     from anabranch.live import _world
     from anabranch.live.testbed import needed, open_bed
