@@ -201,6 +201,7 @@ class Page {
         const chosen = view === name, tab = $(`tab-${view}`);
         tab.setAttribute("aria-selected", String(chosen));
         tab.tabIndex = chosen ? 0 : -1;
+        if (chosen) tab.scrollIntoView?.({ inline: "nearest", block: "nearest" });
         if (view !== "setup") $(view).hidden = !chosen && !(name === "setup" && view === "result");
       }
       document.body.dataset.view = name;
