@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     #: Receives the state of a run.
-    Watch = Callable[[dict[str, Any]], None]
+    Watch = Callable[[Mapping[str, Any]], None]
 
 #: The server: our endpoint, or the kernel.
 Server = Literal["gateway", "kernel"]

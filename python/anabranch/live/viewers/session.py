@@ -146,11 +146,13 @@ class Session:
         """Return a progress function that ends the run when the program ends."""
         return lambda done_s, total_s: heard(done_s, total_s) and not self.is_over()
 
-    def shown(self, now: Now, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def shown(
+        self, now: Now, show: Callable[[Mapping[str, Any]], None]
+    ) -> Callable[[Mapping[str, Any]], None]:
         """Return a function that shows a moment of the run, with the viewer's state in it."""
         heard = 0
 
-        def shows(moment: dict[str, Any]) -> None:
+        def shows(moment: Mapping[str, Any]) -> None:
             nonlocal heard
             new = self.told[heard:]
             heard += len(new)
