@@ -428,6 +428,25 @@ def test_a_path_that_joins_late_is_named():
 
 
 @pytest.mark.module
+def test_a_path_that_is_down_is_no_part_of_the_rate_that_was_possible():
+    # Of 20 s of data, lte is cut for 10 s: half of its 1424/1500 of 4 Mb/s is lost, and near's 2 Mb/s stay.
+    cut = {
+        "name": "cut",
+        "application": {"kind": "bulk", "duration": "20 s"},
+        "paths": [path("near", "2 Mbit/s"), path("lte", "4 Mbit/s")],
+        "events": [{"at": "10 s", "path": "lte", "state": "down"}],
+    }
+    found = anabranch.run(cut).why()
+    (rate,) = found.rates
+    # Data that was in flight when lte was cut is acknowledged later, over near.
+    assert sum(rate.unused["path down"].values()) == pytest.approx(4 * 1424 / 1500 / 2, rel=0.1)
+    assert rate.up_mbps == pytest.approx(4 * 1424 / 1500, rel=0.1)
+    (sentence,) = (one for one in found.sentences if "could carry" in one)
+    assert "by their own rates while up were used while data was wanted; lost while down: lte 1." in sentence
+    assert "(path down)" not in sentence
+
+
+@pytest.mark.module
 def test_the_parts_of_a_rate_add_up():
     (rate,) = anabranch.run("bulk-two-paths", set={"application.bytes": "1 MB"}).why().rates
     unused = sum(part for parts in rate.unused.values() for part in parts.values())

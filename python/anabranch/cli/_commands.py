@@ -82,23 +82,61 @@ class Given:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cmcd:
+    """The file of CMCD reports, and the options of its content."""
+
+    file: Path
+    form: str = "json"
+    version: int = 1
+
+    @classmethod
+    def asked(cls, file: Path | None, form: str, version: int) -> Cmcd | None:
+        """Return what options request; None without a file."""
+        return None if file is None else cls(file=file, form=form, version=version)
+
+    def fault(self) -> Fault | None:
+        """Return the fault of the form."""
+        from anabranch.metrics import cmcd
+
+        if self.form in cmcd.FORMS:
+            return None
+        hint = did_you_mean(self.form, cmcd.FORMS)
+        return Fault(message=f"no such form: `{self.form}`", where="--cmcd-form", hint=hint)
+
+    def write(self, result: Run) -> None:
+        """Write the reports of a run."""
+        from anabranch.metrics import cmcd
+
+        session = f"{result.digest}/{result.plan['run']}"
+        found = cmcd.reports(result.tables, session=session, version=self.version)
+        _files.write(self.file, cmcd.text(found, self.form), "the CMCD reports")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Files:
     """The output files of a run."""
 
     report: Path | None = None
     pcapng: Path | None = None
     p1203: Path | None = None
+    cmcd: Cmcd | None = None
     #: Whether to print a link of the page too.
     link: bool = False
 
     def named(self) -> list[_outputs.Named]:
         """Return the requested files, each with its option."""
-        named = ((self.report, "--report"), (self.pcapng, "--pcapng"), (self.p1203, "--p1203"))
+        named = (
+            (self.report, "--report"),
+            (self.pcapng, "--pcapng"),
+            (self.p1203, "--p1203"),
+            (None if self.cmcd is None else self.cmcd.file, "--cmcd"),
+        )
         return [(path, option) for path, option in named if path is not None]
 
     def faults(self) -> list[Fault]:
         """Return the faults of the files, before any work is done."""
         found = [_outputs.unwritable(path, option) for path, option in self.named()]
+        found += [None if self.cmcd is None else self.cmcd.fault()]
         return [*filter(None, found), *_outputs.twice(self.named())]
 
 
@@ -127,9 +165,12 @@ def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:
     except InputError as error:
         raise InputError([*error.faults, *found]) from None
     found += _outputs.over_inputs(files.named(), _outputs.inputs(loaded, given.scenario))
-    if files.p1203 is not None and loaded.scenario.application.kind != "adaptive":
-        hint = 'P.1203 is about application.kind = "adaptive"'
-        found.append(Fault(message="no adaptive playback in the scenario", where="--p1203", hint=hint))
+    if loaded.scenario.application.kind != "adaptive":
+        for option, asked, what in (("--p1203", files.p1203, "P.1203"), ("--cmcd", files.cmcd, "CMCD")):
+            if asked is not None:
+                hint = f'{what} is about application.kind = "adaptive"'
+                message = "no adaptive playback in the scenario"
+                found.append(Fault(message=message, where=option, hint=hint))
     if found:
         raise InputError(found)
     _console.warn(loaded.warnings)
@@ -150,6 +191,8 @@ def tell(result: Run, files: Files, *, as_json: bool) -> None:
 
         text = json.dumps(standard.request(result.tables), indent=2) + "\n"
         _files.write(files.p1203, text, "the P.1203 input")
+    if files.cmcd is not None:
+        files.cmcd.write(result)
     if as_json:
         _console.out(json.dumps(result.to_json(), indent=2, allow_nan=False))
     else:
@@ -158,6 +201,8 @@ def tell(result: Run, files: Files, *, as_json: bool) -> None:
         _console.note(f"packets: {files.pcapng}")
     if files.p1203 is not None:
         _console.note(f"P.1203 input: {files.p1203}")
+    if files.cmcd is not None:
+        _console.note(f"CMCD: {files.cmcd.file}")
     if files.report is not None:
         from anabranch import report as reports
 

@@ -11,7 +11,19 @@ import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
-from anabranch.cli._options import Congestion, Json, Preset, Scenario, ScenarioOrLink, Scheduler, Set, rooted
+from anabranch.cli._options import (
+    CmcdFile,
+    CmcdForm,
+    CmcdVersion,
+    Congestion,
+    Json,
+    Preset,
+    Scenario,
+    ScenarioOrLink,
+    Scheduler,
+    Set,
+    rooted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,6 +82,9 @@ def live(
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     pcapng: Pcapng = None,
+    cmcd: CmcdFile = None,
+    cmcd_form: CmcdForm = "json",
+    cmcd_version: CmcdVersion = 1,
     watch: Watched = False,
     watch_at: WatchedAt = None,
 ) -> None:
@@ -96,7 +111,8 @@ def live(
         set=tuple(set_ or ()),
         first=tuple(_asked(application, set_ or ())),
     )
-    files = _commands.Files(report=report, pcapng=pcapng)
+    reports = _commands.Cmcd.asked(cmcd, cmcd_form, cmcd_version)
+    files = _commands.Files(report=report, pcapng=pcapng, cmcd=reports)
     place = page.chosen(watch_at, free=watch)
     loaded = _commands.opened(given, files, list(_unknown(server, client, application, place)))
     viewer = _viewer(loaded, server, client, application)

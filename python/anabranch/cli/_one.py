@@ -9,6 +9,9 @@ import typer
 
 from anabranch.cli._console import guarded
 from anabranch.cli._options import (
+    CmcdFile,
+    CmcdForm,
+    CmcdVersion,
     Congestion,
     Json,
     JsonArray,
@@ -45,6 +48,9 @@ def run(
     p1203: Annotated[
         Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
     ] = None,
+    cmcd: CmcdFile = None,
+    cmcd_form: CmcdForm = "json",
+    cmcd_version: CmcdVersion = 1,
     link: Annotated[
         bool, typer.Option("--link", help="Print a link that repeats the run in the browser page.")
     ] = False,
@@ -70,7 +76,8 @@ def run(
         seed=seed,
         set=tuple(set_ or ()),
     )
-    files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203, link=link)
+    reports = _commands.Cmcd.asked(cmcd, cmcd_form, cmcd_version)
+    files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203, cmcd=reports, link=link)
     _commands.run(given, run=run, as_json=as_json, files=files)
 
 

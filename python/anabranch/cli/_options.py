@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
@@ -53,3 +54,19 @@ def rooted(command: Callable[P, R]) -> Callable[P, R]:
         return command(*args, **kwargs)
 
     return wrapper
+
+
+CmcdFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--cmcd", help="Write a CMCD report (CTA-5004) for each request to this file (adaptive playback)."
+    ),
+]
+CmcdForm = Annotated[
+    str,
+    typer.Option("--cmcd-form", metavar="json|query|headers", help="Form of the CMCD reports."),
+]
+CmcdVersion = Annotated[
+    int,
+    typer.Option("--cmcd-version", min=1, max=2, help="CMCD version; 2 adds the player's state and stalls."),
+]

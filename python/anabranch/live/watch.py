@@ -69,7 +69,7 @@ def watching(bed: Bed) -> Iterator[list[Look]]:
 
 
 #: Receives the state of a run.
-Shown = Callable[[Mapping[str, Any]], None]
+Shown = Callable[[Any], None]
 
 
 @contextmanager

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     #: Missing bits by cause and path; the path is empty if the cause lies with none.
     Missing = dict[tuple[str, str], float]
 
+#: The cause of what a path does not carry while it is cut.
+DOWN = "path down"
 #: Seconds between two samples.
 _STEP_S = 0.1
 
@@ -96,12 +98,18 @@ class Rate:
     could_mbps: float
     unused: Mapping[str, Mapping[str, float]]
 
+    @property
+    def up_mbps(self) -> float:
+        """The part of `could_mbps` in which the paths were not down."""
+        return self.could_mbps - sum(self.unused.get(DOWN, {}).values())
+
     def to_json(self) -> dict[str, Any]:
         """Return it as an object for JSON."""
         return {
             "client": self.client,
             "carried_mbps": round(self.carried_mbps, 3),
             "could_mbps": round(self.could_mbps, 3),
+            "up_mbps": round(self.up_mbps, 3),
             "unused_mbps": {cause: rounded(parts) for cause, parts in self.unused.items()},
         }
 
@@ -210,7 +218,7 @@ class Steps:
                 gap = bits - sum(row["acked"] for row in own)
                 net[path] += gap
                 if gap > 0:
-                    cause = "path down" if path in down else self._state_of(path, own, flows, down, tick)
+                    cause = DOWN if path in down else self._state_of(path, own, flows, down, tick)
                     unused[cause, path] += gap
         if not ticks:
             return None
@@ -301,7 +309,7 @@ class Steps:
         parts = {
             "head of line": held if is_frozen else 0.0,
             "capacity": need - whole,
-            "path down": min(need, whole) - up,
+            DOWN: min(need, whole) - up,
         }
         for cause, bits in parts.items():
             part = min(max(bits, 0.0), left)
@@ -309,7 +317,7 @@ class Steps:
             if cause == "head of line" and part > 0:
                 behind[_behind(flows, down)] += part
                 missing[cause, _behind(flows, down)] += part
-            elif cause == "path down" and part > 0:
+            elif cause == DOWN and part > 0:
                 cut = sum(could[path] for path in down)
                 for path in down:
                     missing[cause, path] += part * could[path] / cut

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from anabranch._numbers import three_digits
+from anabranch.why.steps import DOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 #: Every cause, with its meaning.
 CAUSES: Mapping[str, str] = {
     "capacity": "all paths together carry less than the film takes",
-    "path down": "a path was cut",
+    DOWN: "a path was cut",
     "head of line": "data had arrived, and waited for what another path had yet to bring",
     "timeout": "a path waited for its retransmission timer",
     "loss recovery": "a path repaired losses",
@@ -31,6 +32,8 @@ CAUSES: Mapping[str, str] = {
 }
 #: The smallest share of the film, or of the unused rate, that has a sentence.
 _LEAST = 0.02
+#: The smallest rate that is named, in Mb/s.
+_NAMED_MBPS = 0.01
 _A_PATH = re.compile(r"\b(?:a|another) path\b")
 
 
@@ -115,15 +118,25 @@ def _rungs(own: list[Held]) -> str:
 
 def _rate(one: Rate, *, several: bool) -> str:
     """Return the rate that was reached, and the causes of the rest by path."""
-    rest = max(one.could_mbps - one.carried_mbps, 0.0)
+    rest = max(one.up_mbps - one.carried_mbps, 0.0)
     whose = f"client {one.client}: " if several else ""
+    outages = sorted(one.unused.get(DOWN, {}).items(), key=lambda item: -item[1])
+    lost = [f"{path} {three_digits(rate)} Mb/s" for path, rate in outages if rate >= _NAMED_MBPS]
+    up = " while up" if lost else ""
     text = (
-        f"{whose}{three_digits(one.carried_mbps)} of the {three_digits(one.could_mbps)} Mb/s of payload that "
-        "the paths could carry by their own rates were used while data was wanted"
+        f"{whose}{three_digits(one.carried_mbps)} of the {three_digits(one.up_mbps)} Mb/s of payload that "
+        f"the paths could carry by their own rates{up} were used while data was wanted"
     )
+    text += f"; lost while down: {', '.join(lost)}" if lost else ""
     parts = sorted(
-        ((rate, cause, path) for cause, own in one.unused.items() for path, rate in own.items()), reverse=True
+        (
+            (rate, cause, path)
+            for cause, own in one.unused.items()
+            if cause != DOWN
+            for path, rate in own.items()
+        ),
+        reverse=True,
     )
-    large = [part for part in parts if part[0] >= max(_LEAST * rest, 0.01)][:4]
+    large = [part for part in parts if part[0] >= max(_LEAST * rest, _NAMED_MBPS)][:4]
     named = ", ".join(f"{path} {three_digits(rate)} Mb/s ({cause})" for rate, cause, path in large)
     return f"{text}; unused: {named}" if named else text
