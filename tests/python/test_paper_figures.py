@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from anabranch.cli._app import app
 from anabranch.errors import InputError
-from anabranch.experiments import axes, drawn
+from anabranch.experiments import axes, drawn, page
 from anabranch.figures import colours, sizes, words
 from anabranch.figures.picture import Picture
 from anabranch.results import written
@@ -194,3 +194,22 @@ def test_all_faults_of_the_options_are_reported_at_once(tmp_path):
         assert text in told.stderr
     alone = CliRunner().invoke(app, ["results", str(tmp_path), "--width", "ieee"])
     assert "a size needs a figure" in alone.stderr
+
+
+def test_a_study_draws_rows_with_a_numeric_axis_as_lines_and_the_others_as_bars():
+    buffers = {"transport.receive_buffer": ["600 KB", "1200 KB", "16 MiB"], SCHEDULER: ["linux", "min-rtt"]}
+    whole = [{**row, "row": "buffers"} for row in rows(buffers)]
+    # Another row of the study has one buffer only, and two schedulers.
+    others = [{**row, "transport.receive_buffer": None} for row in rows({SCHEDULER: ["linux", "min-rtt"]})]
+    labels = ["row", "transport.receive_buffer", SCHEDULER]
+    found = drawn._by_axis([*whole, *others], labels)
+    assert found[""] == (others, None)
+    own, over = found["transport.receive_buffer"]
+    assert own == whole
+    assert (over.x, over.colour, over.panel) == ("transport.receive_buffer", SCHEDULER, None)
+    # Two values are categories, and assumptions that vary are not pooled into one line.
+    assert set(drawn._by_axis(others, labels)) == {""}
+    varied = [{**row, "varied": row["run"]} for row in whole]
+    assert set(drawn._by_axis(varied, [*labels, "varied"])) == {""}
+    heading = page._heading("picture-discards-over-transport--receive_buffer")
+    assert heading == "Picture discards over receive buffer"

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from anabranch.experiments.axes import Axes
     from anabranch.figures.study import Row
 
 #: The columns that distinguish the cells of figures.
 _CELL = ("row", "series", "control", "scheduler")
 #: Figures of each path: name and column. All connections of a path count together.
 BY_FLOW = {"retransmissions-by-flow": "retransmissions", "throughput-by-flow": "throughput_mbps"}
+#: The words between a metric and the numeric axis in the name of a study's figure.
+OVER = "-over-"
 #: The column with a cell's goodput with bulk data.
 CARRIED = "goodput_mbps"
 
@@ -47,19 +50,22 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
     from anabranch.results import store
 
     rows = runs(results)
-    labels = store.made(results).labels
-    # The panels of a study are its rows, with bars.
-    found = (
-        None if "row" in labels or not rows else axes.of(rows, [name for name in labels if name in rows[0]])
-    )
+    labels, exact = store.made(results).labels, store.made(results).exact
+    is_study = "row" in labels
     # A metric that is zero in every run would have an empty panel.
     shown = [name for name in study.BARS if _has(rows, name) and any(row.get(name) for row in rows)]
-    made = {
-        name.replace("_", "-"): bars(rows, name, dots=dots)
-        if found is None
-        else axes.picture(rows, [name], found, exact=store.made(results).exact)
-        for name in shown
-    }
+    made: dict[str, Picture] = {}
+    for over, (own, found) in _by_axis(rows, labels).items():
+        for name in shown:
+            if not any(row.get(name) for row in own):
+                continue
+            title = name.replace("_", "-")
+            if found is None:
+                made[title] = bars(own, name, dots=dots)
+            else:
+                # A study has bars of its other rows under the metric's own name.
+                title += OVER + over.replace(".", "--") if is_study else ""
+                made[title] = axes.picture(own, [name], found, exact=exact)
     flows = [{**row, "path": path, **own} for row in rows for path, own in row["paths"].items()]
     for name, metric in BY_FLOW.items():
         known = [row for row in flows if row[metric] is not None]
@@ -72,6 +78,30 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
         if own:
             made[name] = Picture(chart=study.cross(own, across, up, turned=turned), data=own)
     return made
+
+
+def _by_axis(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, tuple[list[Row], Axes | None]]:
+    """Return the runs by the numeric axis over which they are drawn; under an empty name those without one.
+
+    Each row of a study has a grid of its own. If assumptions vary, all runs are drawn as bars.
+    """
+    from anabranch.experiments import axes
+
+    grid = [name for name in labels if name not in ("row", "varied", WORLD)]
+    varies = len({row.get("varied") for row in rows}) > 1
+    groups: dict[str, list[Row]] = {"": []}
+    for name in dict.fromkeys(row["row"] for row in rows):
+        own = [row for row in rows if row["row"] == name]
+        found = None if varies else axes.of(own, _known(own, grid))
+        groups.setdefault("" if found is None else found.x, []).extend(own)
+    return {
+        name: (own, axes.of(own, _known(own, grid)) if name else None) for name, own in groups.items() if own
+    }
+
+
+def _known(rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
+    """Return the keys of a grid that all runs have."""
+    return [name for name in labels if all(row.get(name) is not None for row in rows)]
 
 
 def bars(

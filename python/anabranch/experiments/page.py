@@ -94,6 +94,9 @@ def _heading(name: str) -> str:
     """Return a figure's title, without the unit, which is on its axis."""
     from anabranch.figures import words
 
+    name, _, axis = name.partition(drawn.OVER)
+    if axis:
+        return f"{_heading(name)} over {words.key(axis.replace('--', '.'))}"
     return _TITLES.get(name, words.metric(name.replace("-", "_")).partition(",")[0].capitalize())
 
 
@@ -131,7 +134,8 @@ def _drawable(results: Path, *, dots: bool) -> tuple[dict[str, Picture], list[st
 def figures(results: Path, *, dots: bool) -> dict[str, Picture]:
     """Return the figures of a page: those of a study, and goodput where nothing is played."""
     found = drawn.every(results, dots=dots)
-    if not {"picture-discards", "resolution-mean"} & found.keys():
+    played = {name.partition(drawn.OVER)[0] for name in found}
+    if not {"picture-discards", "resolution-mean"} & played:
         rows = drawn.runs(results)
         if any(row.get(drawn.CARRIED) is not None for row in rows):
             found = {"goodput": drawn.bars(rows, drawn.CARRIED, dots=dots), **found}
