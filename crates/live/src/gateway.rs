@@ -22,6 +22,7 @@ mod responder;
 mod served;
 mod shares;
 mod source;
+mod subflows;
 mod writer;
 mod writers;
 
@@ -446,12 +447,19 @@ impl<'a> Gateway<'a> {
             let known = connection.into_iter().flat_map(|it| it.view().summaries());
             known.map(|it: SubflowSummary| PathRecord::new(&it, &served.received))
         });
+        let mut groups = subflows::Groups::new();
+        for served in self.served.values() {
+            if let Some(connection) = served.handle.and_then(|it| self.endpoint.get(it)) {
+                subflows::add(&mut groups, connection);
+            }
+        }
         self.metrics.page(&Moment {
             open: [multipath, self.served.len() as u64 - multipath],
             half_open: self.endpoint.half_open() as u64,
             half_open_expired: self.endpoint.half_open_expired(),
             relayed,
             paths: summaries.collect(),
+            subflows: groups,
             admission: &self.admission,
             shares: &self.shares,
             refused_packets: self.writers.refused(),

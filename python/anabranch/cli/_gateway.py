@@ -12,6 +12,7 @@ import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
+from anabranch.cli._live import Watched, WatchedAt, watched
 from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ def gateway(
     public: Public = None,
     mtu: Mtu = 1500,
     syn_limit: SynLimit = None,
+    watch: Watched = False,
+    watch_at: WatchedAt = None,
 ) -> None:
     """Accept clients over MPTCP and TCP, and forward their bytes to an origin over plain TCP.
 
@@ -170,7 +173,7 @@ def gateway(
 def _gateway(given: SimpleNamespace) -> None:
     """Run the gateway, or print the commands for its setup."""
     from anabranch.live import gateway as gateways
-    from anabranch.live import gateway_limits
+    from anabranch.live import gateway_limits, gateway_page
 
     base = _settings(given)
 
@@ -196,7 +199,21 @@ def _gateway(given: SimpleNamespace) -> None:
     at = f"; metrics at http://{settings.metrics}/metrics" if settings.metrics else ""
     places, origins = ", ".join(settings.listen), ", ".join(settings.origin)
     ready = f"serving {places} on {settings.tun} for {origins}{at}"
-    gateways.serve(settings, ready=ready, reread=reread)
+    with watched(_page_place(given, settings)) as shown, gateway_page.following(settings, shown):
+        gateways.serve(settings, ready=ready, reread=reread)
+
+
+def _page_place(given: SimpleNamespace, settings: Settings) -> tuple[str, int] | None:
+    """Return the place of the page that shows the gateway, if one is requested; faults are raised."""
+    from anabranch.live import page
+
+    place = page.chosen(given.watch_at, free=given.watch)
+    if isinstance(place, Fault):
+        raise InputError([place])
+    if place is not None and settings.metrics is None:
+        message = "the page reads the metrics, which are off"
+        raise InputError([Fault(message=message, where="--watch, --metrics")])
+    return place
 
 
 #: The settings that a preset's keys change.

@@ -83,7 +83,7 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
 def _by_axis(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, tuple[list[Row], Axes | None]]:
     """Return the runs by the numeric axis over which they are drawn; under an empty name those without one.
 
-    Each row of a study has a grid of its own. If assumptions vary, all runs are drawn as bars.
+    The rows of a study have different grids. If assumptions vary, all runs are drawn as bars.
     """
     from anabranch.experiments import axes
 

@@ -40,12 +40,12 @@ class Emulated:
     links
         The totals of each link, as rows of the trace's table `links`.
     served
-        The exit code of the server's program, as `status`; None if the program was still running.
+        The exit code of the server's program, as `status`; None if it was still running.
     mptcp
         Counts of both kernels: `tcp` (opened TCP connections, including subflows), `connections` (over
         MPTCP), `joined` (further subflows) and `fallbacks` (answers without MPTCP).
     notes
-        Notes about the run for the user.
+        Warnings about the run.
     """
 
     status: int
@@ -216,7 +216,7 @@ class _Both:
         return _code(self._client.returncode)
 
     def served(self) -> int | None:
-        """Return the exit code of the server's program; None if it is still running."""
+        """Return the exit code of the server's program; None if it was still running."""
         return None if self._served is None else _code(self._served)
 
     def _start(self, end: str, command: Sequence[str]) -> subprocess.Popen[bytes]:

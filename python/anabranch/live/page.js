@@ -32,7 +32,7 @@
     ["in flight, segments", (p) => shown(p.in_flight_segments)],
     ["srtt, ms", (p) => shown(p.srtt_ms)],
     ["queue, packets", (p) => shown(p.queue_packets)],
-    ["queue, kB", (p) => shown(p.queue_bytes / 1000)],
+    ["queue, kB", (p) => shown(p.queue_bytes == null ? null : p.queue_bytes / 1000)],
   ];
   const total = (moment) => moment.paths.reduce((sum, p) => sum + (p.throughput_mbps || 0), 0);
   const kinds = [
@@ -64,8 +64,8 @@
     $("name").textContent = run.scenario;
     document.title = `${run.scenario} · anabranch`;
     const who = (name) => (name === "kernel" ? "this host's kernel" : "our endpoint");
-    $("lead").textContent = `${who(run.server)} serves, ${who(run.client)} asks (${run.application})`;
-    $("key").textContent = "Throughput and shares are of the bytes that came out of each path in the last second; the queue is that of its links towards the client.";
+    $("lead").textContent = run.lead || `${who(run.server)} serves, ${who(run.client)} asks (${run.application})`;
+    $("key").textContent = run.key || "Throughput and shares are of the bytes that came out of each path in the last second; the queue is that of its links towards the client.";
     const table = $("paths"), top = make("tr", "head");
     table.textContent = "";
     for (const name of ["path", ...columns.map((c) => c[0])]) top.append(make("th", "", name));
@@ -91,6 +91,7 @@
 
   const tiles = (last) => {
     const player = last.player, entries = [["throughput", shown(total(last)), "Mbit/s"]];
+    if (last.connections != null) entries.push(["connections", shown(last.connections), ""]);
     if (last.bytes_read != null) entries.push(["read by the client", shown(last.bytes_read / 1e6), "MB"]);
     if (player) {
       entries.push(["player's buffer", shown(player.buffer_s), "s"], ["film shown", shown(player.position_s), "s"]);
@@ -142,7 +143,8 @@
 
   const draw = (one, from, to) => {
     const { kind, svg } = one, last = moments[moments.length - 1];
-    const held = kind.player ? last.player && kind.of(last.player) != null : true;
+    // A gateway does not see the queues of its paths.
+    const held = kind.player ? last.player && kind.of(last.player) != null : kind.id !== "queue" || last.paths.some((p) => kind.of(p) != null);
     one.panel.hidden = !held;
     if (!held) return;
     const known = run.paths.map((_, place) => (moment) => kind.of(moment.paths[place]));

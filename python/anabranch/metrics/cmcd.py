@@ -47,7 +47,7 @@ class Report:
     t_s
         The time of the request.
     resource
-        What was requested.
+        The path of the request.
     values
         The keys in alphabetical order. True keys are True, and false ones are absent.
     """
@@ -101,7 +101,7 @@ def reports(tables: Tables, *, session: str, version: int = 1) -> list[Report]:
     tables
         The trace of an adaptive application.
     session
-        What identifies the run, for example its digest. Each client gets its own session identifier.
+        A name of the run, for example its digest. Each client gets its own session identifier.
     version
         Version 1 or 2. Version 2 adds the player's state (`sta`, `pt`), its startup delay (`msd`), its stalls
         (`bsa`, `bsd`, `bsda`), the lowest rate (`lb`) and a number (`sn`).

@@ -80,7 +80,11 @@ def test_any_scheduler_serves(lab, scheduler):
         with lab.connect() as client:
             assert digest(drained(client)) == digest(down)
         (record,) = gateway.records(1)
+        metrics = gateway.metrics()
     assert len(record["path"]) == 2
+    # The client may join over either address of the gateway.
+    joined = [value for name, value in metrics.items() if "delivered" in name and 'role="joined"' in name]
+    assert joined
 
 
 @pytest.mark.slow
@@ -97,7 +101,12 @@ def test_a_path_that_loses_packets_loses_no_bytes(lab, mptcp):
         (record,) = gateway.records(1)
         # Some packets were lost.
         assert sum(path["retransmitted"] for path in record["path"]) > 0
-        assert gateway.metrics()[f'retransmissions_total{{address="{V4}"}}'] > 0
+        metrics = gateway.metrics()
+        assert metrics[f'retransmissions_total{{address="{V4}"}}'] > 0
+        # All that the client has read was acknowledged on the only subflow, which is the first one.
+        role = f'address="{V4}",role="first"'
+        assert metrics[f"delivered_bytes_total{{{role}}}"] >= len(down)
+        assert metrics[f"delivered_share{{{role}}}"] == 1
 
 
 @pytest.mark.parametrize("v6", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["v4", "v6"])

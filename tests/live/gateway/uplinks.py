@@ -205,7 +205,10 @@ class Gateway:
             head, _, body = drained(asked).decode().partition("\r\n\r\n")
         assert head.startswith("HTTP/1.1 200 "), head
         rows = (line.rsplit(" ", 1) for line in body.splitlines() if not line.startswith("#"))
-        return {name.removeprefix("anabranch_gateway_"): int(value) for name, value in rows}
+        return {
+            name.removeprefix("anabranch_gateway_"): float(value) if "." in value else int(value)
+            for name, value in rows
+        }
 
     def memory_kib(self):
         """Return the memory that it has in use."""

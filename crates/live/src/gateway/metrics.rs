@@ -10,6 +10,7 @@ use super::admission::{Admission, Refusal};
 use super::log::LogCounts;
 use super::record::{End, PathRecord, Record};
 use super::shares::Shares;
+use super::subflows::{Group, Groups, Sums};
 use crate::errno::Named;
 
 /// The totals of all subflows at one address of the gateway.
@@ -39,6 +40,8 @@ pub(super) struct Metrics {
     /// Bytes relayed by ended connections: from clients, and from the origin.
     relayed: [u64; 2],
     by_address: BTreeMap<IpAddr, AddressTotals>,
+    /// Payload bytes that clients acknowledged on subflows of ended connections.
+    delivered: BTreeMap<Group, u64>,
     /// Connections that fell back to plain TCP.
     pub(super) fallbacks: u64,
     /// Subflows that joined a connection.
@@ -61,6 +64,8 @@ pub(super) struct Moment<'a> {
     pub(super) relayed: [u64; 2],
     /// The totals of each subflow of an open connection.
     pub(super) paths: Vec<PathRecord>,
+    /// The present state of these subflows.
+    pub(super) subflows: Groups,
     /// The slots, and the numbers of refusals.
     pub(super) admission: &'a Admission,
     /// The memory held for connections, and its division.
@@ -75,6 +80,9 @@ pub(super) struct Moment<'a> {
     pub(super) log: LogCounts,
 }
 
+/// A metric's name, its help and its value.
+type Summed = (&'static str, &'static str, fn(&Sums) -> u64);
+
 const PROTOCOLS: [&str; 2] = ["mptcp", "tcp"];
 const DIRECTIONS: [&str; 2] = ["from_client", "to_client"];
 
@@ -86,6 +94,7 @@ impl Metrics {
         self.relayed[1] += record.down;
         for path in &record.paths {
             self.by_address.entry(path.tuple.local.ip()).or_default().add(path);
+            *self.delivered.entry(group(path)).or_default() += path.down;
         }
     }
 
@@ -177,7 +186,55 @@ impl Metrics {
         );
         let again = totals.iter().map(|(address, totals)| (address, totals.retransmitted));
         page.rows("retransmitted_bytes_total", "address", again);
+        self.subflows(moment, page);
     }
+
+    /// Writes the present state of subflows, by address of the gateway and by role.
+    fn subflows(&self, moment: &Moment<'_>, page: &mut Page) {
+        let mut delivered = self.delivered.clone();
+        for path in &moment.paths {
+            *delivered.entry(group(path)).or_default() += path.down;
+        }
+        page.counter(
+            "delivered_bytes_total",
+            "Payload bytes that clients acknowledged, by address and role (first or joined subflows).",
+        );
+        for (group, bytes) in &delivered {
+            page.labelled("delivered_bytes_total", &group.to_string(), *bytes);
+        }
+        page.gauge("delivered_share", "Share of these bytes, from 0 to 1.");
+        let all = delivered.values().sum::<u64>().max(1) as f64;
+        for (group, bytes) in &delivered {
+            page.labelled("delivered_share", &group.to_string(), *bytes as f64 / all);
+        }
+        let sums: [Summed; 4] = [
+            ("subflows", "Established subflows.", |it| it.subflows),
+            ("cwnd_segments", "Sum of the congestion windows.", |it| it.cwnd_segments),
+            ("in_flight_segments", "Segments in flight.", |it| it.in_flight_segments),
+            (
+                "delivery_rate_bits_per_second",
+                "Sum of the delivery rates that the gateway estimates.",
+                |it| it.delivery_rate_bps,
+            ),
+        ];
+        for (name, help, of) in sums {
+            page.gauge(name, help);
+            for (group, sums) in &moment.subflows {
+                page.labelled(name, &group.to_string(), of(sums));
+            }
+        }
+        page.gauge("srtt_seconds", "Mean of the smoothed RTTs of established subflows.");
+        for (group, sums) in &moment.subflows {
+            if let Some(srtt_s) = sums.srtt_s() {
+                page.labelled("srtt_seconds", &group.to_string(), srtt_s);
+            }
+        }
+    }
+}
+
+/// Returns the group of a subflow.
+fn group(path: &PathRecord) -> Group {
+    Group { address: path.tuple.local.ip(), joined: path.joined }
 }
 
 /// A page that is being written.
@@ -205,7 +262,7 @@ impl Page {
         let _ = writeln!(self.text, "anabranch_gateway_{name} {value}");
     }
 
-    fn labelled(&mut self, name: &str, labels: &str, value: u64) {
+    fn labelled(&mut self, name: &str, labels: &str, value: impl Display) {
         let _ = writeln!(self.text, "anabranch_gateway_{name}{{{labels}}} {value}");
     }
 
@@ -225,6 +282,7 @@ impl Page {
 mod tests {
     use super::super::admission::Limits;
     use super::super::record::example;
+    use super::super::subflows;
     use super::*;
 
     #[test]
@@ -250,6 +308,7 @@ mod tests {
             half_open_expired: 6,
             relayed: [100, 200],
             paths: record.paths.clone(),
+            subflows: subflows::example(),
             admission: &admission,
             shares: &shares,
             refused_packets: 9,
@@ -279,6 +338,16 @@ mod tests {
             "anabranch_gateway_retransmissions_total{address=\"10.9.0.1\"} 2",
             // The ended connection's subflow has 2 bytes, and the open one's has 2 bytes.
             "anabranch_gateway_retransmitted_bytes_total{address=\"10.9.0.1\"} 4",
+            // 7 bytes of the ended connection's first subflow, and 7 of the open one's.
+            "anabranch_gateway_delivered_bytes_total{address=\"10.9.0.1\",role=\"first\"} 14",
+            "anabranch_gateway_delivered_share{address=\"10.9.0.1\",role=\"first\"} 1",
+            "anabranch_gateway_subflows{address=\"10.9.0.1\",role=\"first\"} 3",
+            "anabranch_gateway_subflows{address=\"10.9.0.1\",role=\"joined\"} 1",
+            "anabranch_gateway_cwnd_segments{address=\"10.9.0.1\",role=\"first\"} 30",
+            "anabranch_gateway_in_flight_segments{address=\"10.9.0.1\",role=\"joined\"} 20",
+            "anabranch_gateway_delivery_rate_bits_per_second{address=\"10.9.0.1\",role=\"joined\"} 8000000",
+            // 60 ms over the two subflows that have a measurement.
+            "anabranch_gateway_srtt_seconds{address=\"10.9.0.1\",role=\"first\"} 0.03",
             "anabranch_gateway_origin_errors_total{errno=\"ECONNREFUSED\"} 2",
             "anabranch_gateway_fallbacks_total 11",
             "anabranch_gateway_joined_subflows_total 12",

@@ -76,6 +76,8 @@ impl End {
 pub struct PathRecord {
     /// The addresses of the subflow.
     pub tuple: FourTuple,
+    /// Whether the subflow joined the connection; false for its first subflow.
+    pub joined: bool,
     /// Payload bytes that the client acknowledged.
     pub down: u64,
     /// Payload bytes that arrived from the client, including retransmissions.
@@ -92,6 +94,7 @@ impl PathRecord {
         let of_it = received.iter().filter(|(tuple, _)| *tuple == summary.tuple);
         Self {
             tuple: summary.tuple,
+            joined: summary.ordinal > 0,
             down: summary.totals.bytes_acked,
             up: of_it.map(|(_, bytes)| bytes).sum(),
             retransmitted: summary.totals.bytes_retransmitted,
@@ -154,7 +157,8 @@ impl fmt::Display for Record {
 pub(super) fn example() -> Record {
     let tuple =
         FourTuple { local: ([10, 9, 0, 1], 443).into(), remote: ([192, 0, 2, 7], 40_000).into() };
-    let path = PathRecord { tuple, down: 7, up: 8, retransmitted: 2, retransmissions: 1 };
+    let path =
+        PathRecord { tuple, joined: false, down: 7, up: 8, retransmitted: 2, retransmissions: 1 };
     Record {
         client: tuple.remote,
         local: tuple.local,
