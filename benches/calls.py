@@ -39,32 +39,26 @@ class _Names:
         return self._known[found.group(1)]
 
 
-def crossings(profile: str) -> tuple[Counter[tuple[str, str]], int]:
-    """Return the calls between files of `tcp` and `mptcp` by pair of files, and the calls of `BELOW`."""
-    files, functions = _Names(), _Names()
+def crossings(profile: str) -> Counter[tuple[str, str]]:
+    """Return the calls between files of `tcp` and `mptcp` by pair of files."""
+    files = _Names()
     pairs: Counter[tuple[str, str]] = Counter()
-    caller = callee = name = ""
-    below = 0
+    caller = callee = ""
     for line in profile.splitlines():
         key, _, rest = line.partition("=")
         if key == "fl":
             caller = callee = files.read(rest)
         elif key in ("fi", "fe"):
             files.read(rest)
-        elif key == "fn":
-            functions.read(rest)
         elif key in ("cfi", "cfl"):
             callee = files.read(rest)
-        elif key == "cfn":
-            name = functions.read(rest)
         elif key == "calls":
             number = int(rest.split()[0])
-            below += number if BELOW in name else 0
             ends = _FILE.search(caller), _FILE.search(callee)
             if ends[0] and ends[1] and ends[0].group(1) != ends[1].group(1):
                 pairs[ends[0].group(1), ends[1].group(1)] += number
             callee = caller
-    return pairs, below
+    return pairs
 
 
 def main() -> int:
@@ -83,10 +77,8 @@ def main() -> int:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
         )
-        pairs, below = crossings(out.read_text(encoding="utf-8"))
-    arrived = int(dict(line.split() for line in done.stdout.splitlines())["acknowledgements"])
-    # The profile has no call of the function that begins it.
-    number = below or arrived
+        pairs = crossings(out.read_text(encoding="utf-8"))
+    number = int(dict(line.split() for line in done.stdout.splitlines())["acknowledgements"])
     sys.stdout.write(f"{pairs.total() / number:.1f} calls between files for each of {number:,} arrivals\n")
     for (caller, callee), calls in pairs.most_common(options.pairs):
         sys.stdout.write(f"{calls / number:6.2f}  {caller} -> {callee}\n")
