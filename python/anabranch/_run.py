@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _cell, _files, _progress, _rust, _unfinished, metrics, plugins
 from anabranch import _expected as expected
-from anabranch import _files, _progress, _rust, _unfinished, metrics, plugins
+from anabranch._taken import Taken
 from anabranch.errors import Fault, InputError, PluginError, did_you_mean
-from anabranch.results import identity
 from anabranch.scenario.units import show_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     import polars
 
@@ -120,7 +121,7 @@ class Run:
         """Notes about the results: reconstructed plug-ins, and sessions that did not finish."""
         given_up = [row for row in self.rows("connections") if not row["finished"]]
         notes = [str(note) for note in self.summary.get("notes", ())]
-        if given_up:
+        if given_up and self.summary.get("world") != "captured":
             read = sum(row["bytes_read"] for row in given_up)
             who = (
                 f"{len(given_up)} of {self.plan['clients']} sessions"
@@ -291,6 +292,8 @@ def run(
     congestion: str | type | Mapping[str, Any] | None = None,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
     pcapng: str | Path | None = None,
+    pcapng_at: str = "client",
+    pcapng_start: datetime | None = None,
     progress: _progress.Asked = False,
 ) -> Run:
     """Simulate a scenario.
@@ -310,7 +313,12 @@ def run(
     set
         Any other keys of the scenario by their dotted path: `{"paths.wifi.rtt": "80 ms"}`.
     pcapng
-        File for a capture of every packet as it passes the client, with one interface for each path.
+        File for a capture of every packet as it passes a host, with one interface for each path.
+    pcapng_at
+        The host: `client` (every client) or `server`.
+    pcapng_start
+        The time of the capture at which the simulation begins, with its time zone; None is 1970, so that
+        equal runs give equal files.
     progress
         Function that is called with the seconds of the session done so far and the seconds expected. True
         shows a bar, False nothing; None shows a bar in a notebook or a terminal.
@@ -346,7 +354,8 @@ def run(
     try:
         loaded = load(scenario, overrides)
         with _progress.shown(progress, f"running {loaded.scenario.name}", unit="s") as told:
-            return run_loaded(loaded, run=run, pcapng=pcapng, progress=told)
+            taken = Taken(at=pcapng_at, start=pcapng_start)
+            return run_loaded(loaded, run=run, pcapng=pcapng, taken=taken, progress=told)
     except PluginError as raised:
         own = raised.error or raised
     raise own
@@ -380,6 +389,7 @@ def run_loaded(
     *,
     run: int = 0,
     pcapng: str | Path | None = None,
+    taken: Taken | None = None,
     progress: Callable[[float, float], None] | None = None,
     film: Film | None = None,
     may_stand: bool = False,
@@ -415,7 +425,7 @@ def run_loaded(
 
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture:
-        trace = simulated(loaded, plan, pcapng=capture, progress=heard)
+        trace = simulated(loaded, plan, pcapng=capture, taken=taken, progress=heard)
         if not may_stand:
             _rust.refuse_standstill(loaded, trace["summary"], replay=_replay(plan))
     return finished(loaded, film, plan, trace, run=run)
@@ -445,24 +455,10 @@ def finished(
         qoe=qoe,
         qos=qos,
         clients=clients,
-        identity=_identity(loaded, film, trace, run),
+        identity=_cell.of_run(loaded, film, trace, run),
         plugins=loaded.sources(),
         broken=tuple(expected.broken(value.expect, qoe, qos, metrics.duration_s(tables))),
     )
-
-
-def _identity(loaded: Loaded, film: Film | None, trace: Mapping[str, Any], run: int) -> str:
-    """Return the hash of a run's inputs; empty for a run over real packets, which cannot be repeated."""
-    if trace["summary"].get("world") == "live":
-        return ""
-    return identity.of_run(cell_of(loaded, film), run)
-
-
-def cell_of(loaded: Loaded, film: Film | None) -> str:
-    """Return the hash that is common to all runs of a scenario: that of run 0 without its number."""
-    from anabranch.scenario import plan as plans
-
-    return identity.of_cell(plans.build(loaded.scenario, film), loaded.sources())
 
 
 def simulated(
@@ -470,6 +466,7 @@ def simulated(
     plan: dict[str, Any],
     *,
     pcapng: Path | None = None,
+    taken: Taken | None = None,
     progress: Callable[[float, float], None] = lambda _done_s, _limit_s: None,
     watched: Callable[[Classes], Classes] = lambda classes: classes,
 ) -> dict[str, Any]:
@@ -479,8 +476,8 @@ def simulated(
     ----------
     loaded, plan
         The scenario, and its plan.
-    pcapng
-        The pcapng file that receives every packet.
+    pcapng, taken
+        The pcapng file that receives every packet, and where and when it is taken.
     progress
         Called with the simulated seconds, and the largest possible number of them.
     watched
@@ -491,7 +488,10 @@ def simulated(
     capture = None if pcapng is None else str(pcapng)
     with _rust.classes(loaded, plan, replay=_replay(plan)) as classes:
         used = watched(classes)
-        trace: dict[str, Any] = plugins.module().simulate(plans.encode(plan), capture, progress, used)
+        where = taken or Taken()
+        trace: dict[str, Any] = plugins.module().simulate(
+            plans.encode(plan), capture, progress, used, where.at == "server", where.start_ns
+        )
     return trace
 
 

@@ -13,7 +13,7 @@ mod trace;
 mod views;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::sync::Arc;
 
 use anabranch_congestion as congestion_control;
@@ -26,8 +26,8 @@ use anabranch_plan::{
 };
 use anabranch_plugin::PluginName;
 use anabranch_scheduler as path_scheduler;
-use anabranch_sim::{Observer, Silent, run_with};
-use anabranch_units::Seed;
+use anabranch_sim::{CaptureFile, CapturePoint, Observer, Silent, run_with};
+use anabranch_units::{Duration, Seed};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -58,22 +58,31 @@ impl Observer for Callback {
 
 /// Runs a plan (docs/plan-and-trace.md) and returns `{"summary": ..., "tables": ...}`.
 ///
-/// `pcapng` is the path of a capture file. `progress` is called with the simulated seconds that have passed
-/// and the expected seconds of the run. `plugins` contains the classes that the plan names, by kind and name.
+/// `pcapng` is the path of a capture file. It is taken at every client, or with `at_server` at the server, and begins
+/// `start_ns` after 1970. `progress` is called with the simulated seconds that have passed and the expected seconds of
+/// the run. `plugins` contains the classes that the plan names, by kind and name.
 #[pyfunction]
-#[pyo3(signature = (plan_json, pcapng=None, progress=None, plugins=None))]
+#[pyo3(signature = (plan_json, pcapng=None, progress=None, plugins=None, at_server=false, start_ns=0))]
 fn simulate<'py>(
     py: Python<'py>,
     plan_json: &str,
     pcapng: Option<std::path::PathBuf>,
     progress: Option<Py<PyAny>>,
     plugins: Option<&Bound<'py, PyDict>>,
+    at_server: bool,
+    start_ns: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan = Plan::from_json(plan_json).map_err(|fault| error::plan(&fault))?;
     let classes = classes(py, plugins, Seed { seed: plan.seed, run: plan.run })?;
+    let point = if at_server { CapturePoint::Server } else { CapturePoint::Client };
+    let start = Duration::from_nanos(start_ns);
     let capture = pcapng
         .map(|path| {
-            File::create(path).map(|file| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>)
+            File::create(path).map(|file| CaptureFile {
+                output: Box::new(BufWriter::new(file)),
+                point,
+                start,
+            })
         })
         .transpose()?;
     let mut callback = progress.map(|function| Callback { function, raised: None });
@@ -371,6 +380,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(live::live, module)?)?;
     module.add_function(wrap_pyfunction!(capture::read_capture, module)?)?;
+    module.add_function(wrap_pyfunction!(capture::match_captures, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::client_metrics, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::mean_metrics, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::whole_metrics, module)?)?;

@@ -11,5 +11,6 @@ mod world;
 
 pub use anabranch_plan::{Plan, PlanError};
 pub use anabranch_trace::{Column, Summary, Table, Trace, Words};
+pub use capture::{CaptureFile, CapturePoint};
 pub use checks::Violation;
 pub use world::{Observer, RunError, Silent, run, run_with};

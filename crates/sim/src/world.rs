@@ -21,7 +21,7 @@ use anabranch_trace::{Rows, Standstill, Trace};
 use anabranch_units::{Duration, Instant, Schedule};
 use thiserror::Error;
 
-use crate::capture::Capture;
+use crate::capture::{Capture, CaptureFile};
 use crate::checks::Violation;
 use crate::packet::Packet;
 
@@ -126,7 +126,7 @@ pub fn run(
     capture: Option<Box<dyn Write + Send>>,
     observer: &mut dyn Observer,
 ) -> Result<Trace, RunError> {
-    run_with(plan, Registry::TABLES, capture, observer)
+    run_with(plan, Registry::TABLES, capture.map(CaptureFile::new), observer)
 }
 
 /// Runs a plan that may name plug-ins of a registry.
@@ -136,7 +136,7 @@ pub fn run(
 pub fn run_with(
     plan: &Plan,
     registry: Registry,
-    capture: Option<Box<dyn Write + Send>>,
+    capture: Option<CaptureFile>,
     observer: &mut dyn Observer,
 ) -> Result<Trace, RunError> {
     let mut world = World::build(plan, registry, capture)?;

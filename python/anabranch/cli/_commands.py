@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch._run import Run
+    from anabranch._taken import Taken
     from anabranch.media.films import Film
     from anabranch.plugins import Kind
     from anabranch.scenario._overrides import Override
@@ -118,6 +119,7 @@ class Files:
 
     report: Path | None = None
     pcapng: Path | None = None
+    taken: Taken | None = None
     p1203: Path | None = None
     cmcd: Cmcd | None = None
     #: Whether to print a link of the page too.
@@ -148,7 +150,7 @@ def run(given: Given, *, run: int | None, as_json: bool, files: Files) -> None:
     asked = _links.asked(given.scenario, run, changed=bool(given.overrides()))
     film = prepare_film(loaded)
     setup = _links.setup_of(loaded, film, run=asked.run) if files.link else None
-    result = simulate(loaded, film=film, run=asked.run, pcapng=files.pcapng)
+    result = simulate(loaded, film=film, run=asked.run, pcapng=files.pcapng, taken=files.taken)
     try:
         tell(result, files, as_json=as_json)
     finally:
@@ -231,13 +233,14 @@ def simulate(
     film: Film | None,
     run: int = 0,
     pcapng: Path | None = None,
+    taken: Taken | None = None,
     what: str = "simulating",
 ) -> Run:
     """Run a validated scenario under a progress bar."""
     from anabranch._run import run_loaded
 
     with _console.progress(what) as progress:
-        return run_loaded(loaded, run=run, pcapng=pcapng, progress=progress, film=film)
+        return run_loaded(loaded, run=run, pcapng=pcapng, taken=taken, progress=progress, film=film)
 
 
 def check(given: Given, *, show_plan: bool) -> None:

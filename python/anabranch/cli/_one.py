@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,16 @@ def run(
     pcapng: Annotated[
         Path | None, typer.Option(help="Write every packet to this capture file (pcapng).")
     ] = None,
+    pcapng_at: Annotated[
+        str, typer.Option(metavar="client|server", help="The host at which that capture is taken.")
+    ] = "client",
+    pcapng_start: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z"],
+            help="The time with zone at which that capture begins (default: 1970).",
+        ),
+    ] = None,
     p1203: Annotated[
         Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
     ] = None,
@@ -66,6 +77,7 @@ def run(
       anabranch run two-paths --scheduler round-robin --set paths.wifi.rtt=80ms --report report.html
       anabranch run two-paths --set application.kind=bulk --set application.duration=60s --json
     """
+    from anabranch._taken import Taken
     from anabranch.cli import _commands
 
     given = _commands.Given(
@@ -77,7 +89,10 @@ def run(
         set=tuple(set_ or ()),
     )
     reports = _commands.Cmcd.asked(cmcd, cmcd_form, cmcd_version)
-    files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203, cmcd=reports, link=link)
+    taken = Taken(at=pcapng_at, start=pcapng_start)
+    files = _commands.Files(
+        report=report, pcapng=pcapng, taken=taken, p1203=p1203, cmcd=reports, link=link
+    )
     _commands.run(given, run=run, as_json=as_json, files=files)
 
 

@@ -283,7 +283,7 @@ def ready(text: str, hash: str) -> tuple[Loaded, Film | None]:  # noqa: A002 - a
     """
     found = _READY.get((text, hash))
     if found is None:
-        from anabranch._run import cell_of
+        from anabranch._cell import cell_of
 
         found = afresh(text)
         if hash and cell_of(*found) != hash:

@@ -142,19 +142,20 @@ impl World<'_> {
         self.drive(station)
     }
 
-    /// Records a segment that arrives at a client, in the capture and in the tables.
+    /// Captures a segment that arrives at a host, and records one that arrives at a client.
     #[inline]
     fn record_receipt(&mut self, packet: &Packet, segment: &Segment) {
-        if !packet.journey.is_down() || self.crosses(packet) {
+        if (self.capture.is_none() && self.record.is_none()) || self.crosses(packet) {
             return;
         }
-        let FourTuple { local: client, remote: server } = &packet.tuple;
-        if let Some(capture) = &mut self.capture {
+        let down = packet.journey.is_down();
+        let FourTuple { local, remote } = &packet.tuple;
+        if let Some(capture) = self.capture.as_mut().filter(|capture| capture.sees_arrival(down)) {
             let path = packet.journey.route();
-            capture.packet(path, self.now, server.ip(), client.ip(), segment);
+            capture.packet(path, self.now, remote.ip(), local.ip(), segment);
         }
-        if self.record.is_some() {
-            self.record_arrival(*client, server.port(), segment);
+        if down && self.record.is_some() {
+            self.record_arrival(*local, remote.port(), segment);
         }
     }
 
@@ -200,7 +201,7 @@ impl World<'_> {
             self.spare.push(packet);
             return Ok(());
         }
-        if let Some(capture) = self.capture.as_mut().filter(|_| !down) {
+        if let Some(capture) = self.capture.as_mut().filter(|file| file.sees_departure(down)) {
             let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
             capture.packet(usize::from(path), self.now, source, destination, packet.segment());
         }

@@ -1,7 +1,5 @@
 //! Creates a world from its plan.
 
-use std::io::Write;
-
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
 use anabranch_mptcp::Endpoint;
@@ -15,7 +13,7 @@ use anabranch_units::{Duration, Instant, Schedule, Seed};
 
 use super::hosts::Station;
 use super::{Node, RunError, World, record, sampling};
-use crate::capture::Capture;
+use crate::capture::{Capture, CaptureFile};
 
 /// The tick of the clock for TCP timestamps (RFC 7323 section 5.4).
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
@@ -41,7 +39,7 @@ impl<'a> World<'a> {
     pub(super) fn build(
         plan: &'a Plan,
         registry: Registry,
-        capture: Option<Box<dyn Write + Send>>,
+        capture: Option<CaptureFile>,
     ) -> Result<Self, RunError> {
         let seed = Seed { seed: plan.seed, run: plan.run };
         let begin = begin(plan, seed);
@@ -73,7 +71,7 @@ impl<'a> World<'a> {
             notes,
             standstills: Vec::new(),
             record: record::Record::of(plan),
-            capture: capture.map(|output| Capture::new(output, &names, begin)).transpose()?,
+            capture: capture.map(|file| Capture::new(file, &names, begin)).transpose()?,
             blank: Box::default(),
             spare: Vec::new(),
         };
