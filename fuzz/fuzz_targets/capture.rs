@@ -13,5 +13,5 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         analysis.on_frame(&frame);
     }
     analysis.to_json();
-    analysis.samples();
+    analysis.tables();
 });

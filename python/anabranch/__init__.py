@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from anabranch._run import Run, run
     from anabranch.advice import advise
+    from anabranch.capture import read_capture
     from anabranch.comparison import compare
     from anabranch.errors import (
         AnabranchError,
@@ -48,6 +49,7 @@ __all__ = [
     "load",
     "open_run",
     "query",
+    "read_capture",
     "run",
     "run_study",
     "sweep",
@@ -59,6 +61,7 @@ _HOMES = {
     "run": "anabranch._run",
     "advise": "anabranch.advice",
     "compare": "anabranch.comparison",
+    "read_capture": "anabranch.capture",
     "load": "anabranch.results",
     "query": "anabranch.results",
     "open_run": "anabranch.study.stored",

@@ -317,8 +317,7 @@ def run(
     pcapng_at
         The host: `client` (every client) or `server`.
     pcapng_start
-        The time of the capture at which the simulation begins, with its time zone; None is 1970, so that
-        equal runs give equal files.
+        When the simulation begins in that file, with a time zone; None is 1970, for equal files.
     progress
         Function that is called with the seconds of the session done so far and the seconds expected. True
         shows a bar, False nothing; None shows a bar in a notebook or a terminal.

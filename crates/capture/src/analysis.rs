@@ -7,8 +7,10 @@ use anabranch_units::DataSeq;
 use anabranch_wire::{CapableKeys, Flags, MappingDsn, MpJoin, MptcpOption};
 
 use crate::connection::{Connection, Derived, Fallback, Subflow};
+use crate::exchange::{Exchanges, Http};
 use crate::frame::Frame;
 use crate::half::Carried;
+use crate::positions::DataPositions;
 use crate::record::{Record, Skipped};
 use crate::stream::{Direction, Seen, Stream};
 
@@ -20,6 +22,8 @@ const MOST_GUESSED: usize = 1_000;
 const MOST_NS: i64 = 1 << 62;
 /// The most tokens that are remembered.
 const MOST_TOKENS: usize = 2 * MOST_STREAMS;
+/// The most bytes that are kept for reading HTTP.
+const MOST_TEXT: usize = 64 << 20;
 /// Subflows whose data sequence numbers differ by less than this belong to one connection, if no handshake was captured.
 const NEAR_DSN: u64 = 1 << 30;
 
@@ -87,11 +91,20 @@ pub struct Analysis {
     /// Numbers of the connections whose handshake was not captured.
     guessed: Vec<usize>,
     previous_ns: Option<i64>,
+    /// Bytes in memory for reading HTTP.
+    text_bytes: usize,
+    /// Time of the first frame with a time. Times of segments count from it.
+    origin_ns: Option<i64>,
 }
 
 impl Analysis {
     /// Takes a frame of the capture.
     pub fn on_frame(&mut self, frame: &Frame<'_>) {
+        self.take(frame);
+    }
+
+    /// Takes a frame, and returns its segment with the stream and the direction.
+    pub(crate) fn take<'a>(&mut self, frame: &Frame<'a>) -> Option<(Record<'a>, usize, Direction)> {
         let counts = &mut self.counts;
         counts.records += 1;
         *counts.link_types.entry(frame.link_type).or_default() += 1;
@@ -105,19 +118,30 @@ impl Analysis {
             counts.out_of_time_order += u64::from(before.is_some_and(|before| time < before));
         }
         // A pcapng file may have packets without a time: they count as simultaneous with the one before.
-        let time_ns = stated.or(self.previous_ns);
+        let origin = *self.origin_ns.get_or_insert(stated.unwrap_or(0));
+        let time_ns = stated.or(self.previous_ns).map(|time| time - origin);
         match Record::parse(&Frame { time_ns, ..*frame }) {
-            Ok(record) => self.on_record(&record),
+            Ok(record) => {
+                let (stream, direction) = self.on_record(&record)?;
+                return Some((record, stream, direction));
+            }
             Err(Skipped::LinkType(_)) => self.counts.unknown_link_type += 1,
             Err(Skipped::NotIp) => self.counts.not_ip += 1,
             Err(Skipped::NotTcp) => self.counts.not_tcp += 1,
             Err(Skipped::NoHeader) => self.counts.no_header += 1,
         }
+        None
     }
 
     /// Counts of the whole capture.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Returns the time of the oldest frame, counted from the first frame of the file: 0 if frames are in the order of
+    /// time.
+    pub(crate) fn oldest_ns(&self) -> i64 {
+        self.counts.first_ns.zip(self.origin_ns).map_or(0, |(first, origin)| first - origin)
     }
 
     /// The TCP connections, in the order of their first segments.
@@ -140,7 +164,7 @@ impl Analysis {
         &self.orphans
     }
 
-    fn on_record(&mut self, record: &Record) {
+    fn on_record(&mut self, record: &Record<'_>) -> Option<(usize, Direction)> {
         self.counts.tcp_segments += 1;
         let subtypes = record.subtypes.as_slice();
         self.counts.mptcp_segments += u64::from(!subtypes.is_empty());
@@ -149,30 +173,73 @@ impl Analysis {
         }
         let Some(stream) = self.stream_of(record) else {
             self.counts.left_out += 1;
-            return;
+            return None;
         };
         let direction = self.streams[stream].direction(record);
         self.find_role(stream, direction, record);
-        let Role::Subflow { connection, subflow } = self.roles[stream] else {
-            self.streams[stream].on_record(record);
-            return;
+        let Role::Subflow { connection: number, subflow } = self.roles[stream] else {
+            let seen = self.streams[stream].on_record(record);
+            self.read_stream(stream, direction, record, &seen.carried);
+            return Some((stream, direction));
         };
-        self.map_first_data(stream, connection, direction, record);
+        self.map_first_data(stream, number, direction, record);
         let seen = self.streams[stream].on_record(record);
-        let connection = &mut self.connections[connection];
+        let connection = &mut self.connections[number];
         if subflow == 0 {
             note_fallback(connection, &self.streams[stream], direction, record);
         }
+        let own = direction;
         let direction = connection.direction(subflow, direction);
         connection.on_options(subflow, direction, record);
         let Seen { carried, acknowledged } = seen;
         deliver(connection, stream, direction, &carried, record.time_ns);
+        if connection.fallback.is_some() && subflow == 0 {
+            self.read_stream(stream, own, record, &carried);
+        } else {
+            self.read_connection(number, direction, record, &carried);
+        }
+        let connection = &mut self.connections[number];
         deliver(connection, stream, direction.other(), &acknowledged, record.time_ns);
         connection.on_data_ack(direction, record);
+        Some((stream, own))
+    }
+
+    /// Reads HTTP in a TCP connection without MPTCP.
+    fn read_stream(
+        &mut self,
+        stream: usize,
+        direction: Direction,
+        record: &Record<'_>,
+        carried: &Carried,
+    ) {
+        let Some(start) = carried.start else { return };
+        let stream = &mut self.streams[stream];
+        let piece = [(start, record.payload_len as usize)];
+        let others = stream.halves[direction.other() as usize].data_frames > 0;
+        let first = stream.halves[direction as usize].initial_sequence().map(|syn| syn + 1);
+        let way = Place { direction, first, others, limit: u64::MAX };
+        read(&mut stream.http, &mut self.text_bytes, &way, &piece, record);
+    }
+
+    /// Reads HTTP in an MPTCP connection: a body may change its subflow.
+    fn read_connection(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        record: &Record<'_>,
+        carried: &Carried,
+    ) {
+        let connection = &mut self.connections[connection];
+        let others = connection.data[direction.other() as usize].mapped_bytes > 0;
+        let data = &mut connection.data[direction as usize];
+        let pieces = data.positions_of(&carried.pieces);
+        let first = connection.keys[direction as usize].map(|_| DataPositions::start());
+        let way = Place { direction, first, others, limit: data.next() };
+        read(&mut connection.http, &mut self.text_bytes, &way, &pieces, record);
     }
 
     /// Returns the number of a segment's stream; a SYN with another initial sequence number begins a new one.
-    fn stream_of(&mut self, record: &Record) -> Option<usize> {
+    fn stream_of(&mut self, record: &Record<'_>) -> Option<usize> {
         let (source, destination) = (record.source, record.destination);
         let key = if source < destination { (source, destination) } else { (destination, source) };
         if let Some(&known) = self.present.get(&key)
@@ -191,7 +258,7 @@ impl Analysis {
     }
 
     /// Finds out which connection a stream belongs to, as far as this segment shows.
-    fn find_role(&mut self, stream: usize, direction: Direction, record: &Record) {
+    fn find_role(&mut self, stream: usize, direction: Direction, record: &Record<'_>) {
         if record.subtypes.as_slice().is_empty() {
             return;
         }
@@ -240,7 +307,7 @@ impl Analysis {
     }
 
     /// Notes the tokens of keys that this segment carries.
-    fn learn_tokens(&mut self, connection: usize, record: &Record, direction: Direction) {
+    fn learn_tokens(&mut self, connection: usize, record: &Record<'_>, direction: Direction) {
         let version = self.connections[connection].version;
         let mut learn = |key: u64, owner: Direction| {
             if self.by_token.len() < MOST_TOKENS {
@@ -272,7 +339,7 @@ impl Analysis {
     }
 
     /// Puts subflows without a handshake together whose data sequence numbers are near.
-    fn guess(&mut self, stream: usize, direction: Direction, record: &Record) {
+    fn guess(&mut self, stream: usize, direction: Direction, record: &Record<'_>) {
         let Some(dss) = &record.segment.dss else { return };
         let Some(MappingDsn::Long(dsn)) = dss.mapping.map(|mapping| mapping.dsn) else { return };
         let found = self.guessed.iter().copied().find(|number| {
@@ -295,7 +362,7 @@ impl Analysis {
         stream: usize,
         connection: usize,
         direction: Direction,
-        record: &Record,
+        record: &Record<'_>,
     ) {
         for option in &record.segment.mptcp {
             if let MptcpOption::Capable(capable) = option
@@ -307,6 +374,57 @@ impl Analysis {
                 self.streams[stream].halves[0].map_first_data(u64::from(length), first);
             }
         }
+    }
+}
+
+/// The place of a segment's payload in the data of a connection.
+struct Place {
+    direction: Direction,
+    /// Position of the first byte of the data, if known.
+    first: Option<u64>,
+    /// Whether data of the other direction came before.
+    others: bool,
+    /// Position up to which the data is in order.
+    limit: u64,
+}
+
+/// Reads the payload of a segment as HTTP. `pieces` are the positions and lengths of its parts in the data. Memory is
+/// bounded: a connection for which there is no room is not read further.
+fn read(
+    http: &mut Http,
+    held: &mut usize,
+    &Place { direction, first, others, limit }: &Place,
+    pieces: &[(u64, usize)],
+    record: &Record<'_>,
+) {
+    if let Http::Unknown = http {
+        if pieces.is_empty() {
+            return;
+        }
+        // The client speaks first.
+        *http = match direction {
+            Direction::ToServer if !others => {
+                Exchanges::begin(record.payload).map_or(Http::Other, Http::Read)
+            }
+            _ => Http::Other,
+        };
+    }
+    let Http::Read(exchanges) = http else { return };
+    let before = exchanges.held_bytes();
+    if let Some(first) = first {
+        exchanges.begin_at(direction as usize, first);
+    }
+    let mut rest = record.payload;
+    for &(position, len) in pieces {
+        let (own, behind) = rest.split_at(len.min(rest.len()));
+        rest = behind;
+        exchanges.on_data(direction as usize, (position, len as u64, limit), own, record.time_ns);
+    }
+    *held = (*held + exchanges.held_bytes()).saturating_sub(before);
+    if *held > MOST_TEXT {
+        *held = held.saturating_sub(exchanges.held_bytes());
+        exchanges.give_up();
+        *held += exchanges.held_bytes();
     }
 }
 
@@ -330,7 +448,7 @@ fn note_fallback(
     connection: &mut Connection,
     stream: &Stream,
     direction: Direction,
-    record: &Record,
+    record: &Record<'_>,
 ) {
     if stream.syns == 0 {
         return;
@@ -351,7 +469,7 @@ fn note_fallback(
 }
 
 /// Returns the token and the backup flag of a join's SYN.
-fn join_of(record: &Record) -> Option<(u32, bool)> {
+fn join_of(record: &Record<'_>) -> Option<(u32, bool)> {
     record.segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::Join(MpJoin::Syn { token, backup, .. }) => Some((*token, *backup)),
         _ => None,
@@ -359,7 +477,7 @@ fn join_of(record: &Record) -> Option<(u32, bool)> {
 }
 
 /// Returns the version of a segment's `MP_CAPABLE`.
-fn capable_version(record: &Record) -> Option<u8> {
+fn capable_version(record: &Record<'_>) -> Option<u8> {
     if record.capable_0.is_some() {
         return Some(0);
     }

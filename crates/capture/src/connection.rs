@@ -8,6 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::{Digest, Sha1};
 
 use crate::data_stream::DataStream;
+use crate::exchange::Http;
 use crate::record::Record;
 use crate::stream::Direction;
 
@@ -134,6 +135,8 @@ pub struct Connection {
     pub fallback: Option<Fallback>,
     /// Whether the subflows were matched by their data sequence numbers, because no handshake was captured.
     pub guessed: bool,
+    /// HTTP in the data.
+    pub http: Http,
 }
 
 impl Connection {
@@ -147,6 +150,7 @@ impl Connection {
             more_signals: 0,
             fallback: None,
             guessed: false,
+            http: Http::default(),
         }
     }
 
@@ -171,7 +175,7 @@ impl Connection {
     }
 
     /// Takes the MPTCP options of a segment, other than mappings and data-level acknowledgements.
-    pub(crate) fn on_options(&mut self, subflow: usize, direction: Direction, record: &Record) {
+    pub(crate) fn on_options(&mut self, subflow: usize, direction: Direction, record: &Record<'_>) {
         for option in &record.segment.mptcp {
             match option {
                 MptcpOption::Capable(capable) => {
@@ -210,7 +214,7 @@ impl Connection {
 
     /// Takes the data-level acknowledgement of a segment. Call it after the data that the segment's TCP
     /// acknowledgement delivers.
-    pub(crate) fn on_data_ack(&mut self, direction: Direction, record: &Record) {
+    pub(crate) fn on_data_ack(&mut self, direction: Direction, record: &Record<'_>) {
         let ack = match record.segment.dss.and_then(|dss| dss.data_ack) {
             Some(DataAck::Long(dsn)) => MappingDsn::Long(dsn),
             Some(DataAck::Short(short)) => MappingDsn::Short(short),

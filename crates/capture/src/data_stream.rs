@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::MappingDsn;
 
+use crate::course::Course;
 use crate::half::Piece;
 use crate::positions::DataPositions;
 use crate::ranges::Ranges;
@@ -43,6 +44,10 @@ pub struct DataStream {
     pub head_of_line_ns_by_stream: BTreeMap<usize, u64>,
     /// Whether a `DATA_FIN` was seen.
     pub data_fin: bool,
+    /// The course of the bytes in order.
+    pub in_order: Course,
+    /// The course of the bytes that the receiver acknowledged.
+    pub acknowledged: Course,
 
     positions: Option<DataPositions>,
     /// Whether the first data sequence number had 32 bits, and no longer one was seen since.
@@ -53,6 +58,7 @@ pub struct DataStream {
     delivered: Ranges,
     raw_next: u64,
     next: u64,
+    acked: u64,
     waiting_since: Option<i64>,
 }
 
@@ -64,6 +70,7 @@ impl DataStream {
             self.near = DataPositions::start();
             self.raw_next = DataPositions::start();
             self.next = DataPositions::start();
+            self.acked = DataPositions::start();
         }
     }
 
@@ -95,6 +102,21 @@ impl DataStream {
                 Some(dsn.0)
             }
         }
+    }
+
+    /// Returns the position of the first byte that is not in order.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Returns the positions and lengths of pieces that have a mapping.
+    pub(crate) fn positions_of(&mut self, pieces: &[Piece]) -> Vec<(u64, usize)> {
+        let place = |piece: &Piece| {
+            let start = piece.dsn.and_then(|dsn| self.position(dsn, piece.offset))?;
+            Some((start, piece.len as usize))
+        };
+        let found: Option<Vec<_>> = pieces.iter().map(place).collect();
+        found.unwrap_or_default()
     }
 
     /// Takes the payload of a segment as it was captured.
@@ -155,6 +177,8 @@ impl DataStream {
         let Some(ack) = self.positions.and_then(|positions| positions.at(long)) else { return };
         // A DATA_FIN takes a number too, and is no byte.
         let ack = ack.min(self.carried.end().unwrap_or(self.next));
+        self.acknowledged.on_progress(now, ack.saturating_sub(self.acked));
+        self.acked = self.acked.max(ack);
         if ack > self.next {
             self.unseen_bytes += ack - self.next - self.carried.count(self.next, ack);
             self.advance(None, self.delivered.end_from(ack), now);
@@ -166,6 +190,7 @@ impl DataStream {
         let behind = self.delivered.end().is_some_and(|end| end > next);
         if next > self.next {
             self.in_order_bytes += next - self.next;
+            self.in_order.on_progress(now, next - self.next);
             self.next = next;
             if let Some(since) = self.waiting_since.take() {
                 let waited = now.saturating_sub(since).max(0) as u64;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::{Flags, MappingDsn};
 
+use crate::course::Course;
 use crate::positions::Positions;
 use crate::ranges::Ranges;
 use crate::record::Record;
-use crate::round_trips::{AckTimer, EchoTimer, RoundTrips};
+use crate::round_trips::{AckTimer, EchoTimer, RoundTrips, Smoothed};
 
 /// The most segments that wait for an earlier one of the same direction.
 const MOST_HELD: usize = 65_536;
@@ -30,13 +31,27 @@ pub(crate) struct Piece {
 /// The effect of a segment's payload on the data stream.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
+    /// The position of the payload on the subflow; `None` without payload.
+    pub(crate) start: Option<u64>,
     /// The payload's pieces.
     pub(crate) pieces: Vec<Piece>,
+    /// Bytes between the highest one that was seen and the payload.
+    pub(crate) skipped: u64,
     /// Bytes of the payload that the subflow had not carried before.
     pub(crate) new: u64,
     /// The pieces that are in order on the subflow now, by segment: those of this segment, and of earlier ones that
     /// waited for it.
     pub(crate) in_order: Vec<Vec<Piece>>,
+}
+
+/// The state of a half at a moment; `stream::Slice` has the meanings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    pub(crate) in_flight_bytes: u64,
+    pub(crate) acked_bytes: u64,
+    pub(crate) resent_frames: u64,
+    pub(crate) ack_smoothed_ms: (f64, f64),
+    pub(crate) echo_smoothed_ms: (f64, f64),
 }
 
 /// A mapping as it was seen on a subflow.
@@ -59,6 +74,8 @@ pub struct Half {
     pub unique_bytes: u64,
     /// Bytes that had been seen before. At the sender, these are the retransmissions.
     pub resent_bytes: u64,
+    /// Bytes that were missing when a later segment came. At the receiver, these were lost or overtaken.
+    pub skipped_bytes: u64,
     /// Segments with bytes that had been seen before.
     pub resent_frames: u64,
     /// The longest payload of a segment.
@@ -77,6 +94,14 @@ pub struct Half {
     pub ack_round_trips: RoundTrips,
     /// From a timestamp to its echo, as seen at the place of the capture.
     pub echo_round_trips: RoundTrips,
+    /// `ack_round_trips`, smoothed.
+    pub ack_smoothed: Smoothed,
+    /// `echo_round_trips`, smoothed.
+    pub echo_smoothed: Smoothed,
+    /// The course of the bytes in order.
+    pub in_order: Course,
+    /// The course of the bytes that the receiver acknowledged.
+    pub acknowledged: Course,
     /// Whether a FIN was seen.
     pub fin: bool,
     /// Whether a RST was seen.
@@ -101,7 +126,7 @@ pub struct Half {
 
 impl Half {
     /// Takes the header of a segment that this host sent.
-    pub(crate) fn on_header(&mut self, record: &Record) {
+    pub(crate) fn on_header(&mut self, record: &Record<'_>) {
         self.frames += 1;
         let seq = record.segment.seq.0;
         let positions = self.positions.get_or_insert_with(|| Positions::new(seq));
@@ -126,21 +151,22 @@ impl Half {
     }
 
     /// Takes the timestamp of a segment that this host sent.
-    pub(crate) fn on_timestamp(&mut self, record: &Record) {
+    pub(crate) fn on_timestamp(&mut self, record: &Record<'_>) {
         self.echo_timer.on_sent(record);
     }
 
     /// Takes the echo of this host's timestamps in a segment of the other host. Returns the round-trip time.
-    pub(crate) fn on_echo(&mut self, record: &Record) -> Option<u64> {
+    pub(crate) fn on_echo(&mut self, record: &Record<'_>) -> Option<u64> {
         let sample = self.echo_timer.on_received(record);
         if let Some(sample) = sample {
             self.echo_round_trips.add(sample);
+            self.echo_smoothed.add(sample);
         }
         sample
     }
 
     /// Takes the payload of a segment that this host sent.
-    pub(crate) fn on_payload(&mut self, record: &Record) -> Carried {
+    pub(crate) fn on_payload(&mut self, record: &Record<'_>) -> Carried {
         let mut carried = Carried::default();
         self.note_mapping(record);
         let len = u64::from(record.payload_len);
@@ -153,6 +179,9 @@ impl Half {
         let end = start + len;
         positions.reach(end);
         let is_newest = self.seen.end().is_none_or(|highest| end > highest);
+        let skipped = self.seen.end().map_or(0, |highest| start.saturating_sub(highest));
+        self.skipped_bytes += skipped;
+        carried.skipped = skipped;
         let new = self.seen.add(start, end);
         self.data_frames += 1;
         self.payload_bytes += len;
@@ -167,8 +196,17 @@ impl Half {
         }
         carried.pieces = self.pieces(start, end);
         carried.new = new;
+        carried.start = Some(start);
+        let before = self.next.unwrap_or(start);
         self.put_in_order(start, end, &mut carried);
+        self.note_in_order(before, record.time_ns);
         carried
+    }
+
+    /// Counts the bytes from `before` to the next one that is missing.
+    fn note_in_order(&mut self, before: u64, now: i64) {
+        let after = self.next.unwrap_or(before);
+        self.in_order.on_progress(now, after.saturating_sub(before));
     }
 
     /// Delivers what is in order on the subflow with this segment.
@@ -211,7 +249,7 @@ impl Half {
     }
 
     /// Remembers the mapping of a segment.
-    fn note_mapping(&mut self, record: &Record) {
+    fn note_mapping(&mut self, record: &Record<'_>) {
         let Some(dss) = &record.segment.dss else { return };
         let Some(mapping) = dss.mapping else { return };
         let len = u64::from(mapping.length).saturating_sub(u64::from(dss.data_fin));
@@ -238,7 +276,7 @@ impl Half {
 
     /// Finds the initial sequence number in a capture that begins in the middle: where one mapping follows another,
     /// the second begins with the segment that carries it first.
-    fn learn_isn(&mut self, record: &Record, ssn: u32, len: u64) {
+    fn learn_isn(&mut self, record: &Record<'_>, ssn: u32, len: u64) {
         if self.isn.is_some() {
             return;
         }
@@ -276,7 +314,7 @@ impl Half {
 
     /// Takes an acknowledgement of what this host sent. Returns what it shows to be in order, and the round-trip
     /// time.
-    pub(crate) fn on_ack(&mut self, record: &Record) -> (Carried, Option<u64>) {
+    pub(crate) fn on_ack(&mut self, record: &Record<'_>) -> (Carried, Option<u64>) {
         let mut carried = Carried::default();
         let Some(positions) = &self.positions else { return (carried, None) };
         let ack = positions.at(record.segment.ack.0);
@@ -286,6 +324,8 @@ impl Half {
             return (carried, None);
         }
         let positions = *positions;
+        let first = if self.acked > 0 { self.acked } else { self.isn.map_or(ack, |isn| isn + 1) };
+        self.acknowledged.on_progress(record.time_ns, ack.min(highest).saturating_sub(first));
         self.acked = self.acked.max(ack);
         let mut sample = self.ack_timer.on_ack(ack, record.time_ns);
         for (number, block) in record.segment.sack.as_slice().iter().enumerate() {
@@ -302,6 +342,7 @@ impl Half {
         }
         if let Some(sample) = sample {
             self.ack_round_trips.add(sample);
+            self.ack_smoothed.add(sample);
         }
         // The receiver has bytes that the capture does not contain.
         if let Some(next) = self.next.filter(|&next| ack > next && highest > 0) {
@@ -310,6 +351,7 @@ impl Half {
                 let missing = upto - next - self.seen.count(next, upto);
                 self.unseen_bytes += missing;
                 self.skip_to(upto, &mut carried);
+                self.note_in_order(next, record.time_ns);
             }
         }
         (carried, sample)
@@ -339,7 +381,7 @@ impl Half {
 
     /// Takes the window that this host advertised, and returns it in bytes. It is scaled if both SYNs offered a scale,
     /// and never on a SYN (RFC 7323 section 2.2).
-    pub(crate) fn on_window(&mut self, record: &Record, peer_refuses_scale: bool) -> u64 {
+    pub(crate) fn on_window(&mut self, record: &Record<'_>, peer_refuses_scale: bool) -> u64 {
         let shift = match self.window_scale {
             Some(shift) if !record.has(Flags::SYN) && !peer_refuses_scale => shift,
             _ => 0,
@@ -352,10 +394,24 @@ impl Half {
         window
     }
 
-    pub(crate) fn in_flight(&self) -> u64 {
+    fn in_flight(&self) -> u64 {
         match self.seen.end() {
             Some(end) if self.acked > 0 => end.saturating_sub(self.acked),
             _ => 0,
+        }
+    }
+
+    /// Returns the state at this moment.
+    pub(crate) fn state(&self) -> State {
+        let times = |smoothed: &Smoothed, all: &RoundTrips| {
+            (smoothed.ms().unwrap_or(f64::NAN), all.min_ms().unwrap_or(f64::NAN))
+        };
+        State {
+            in_flight_bytes: self.in_flight(),
+            acked_bytes: self.acknowledged.bytes,
+            resent_frames: self.resent_frames,
+            ack_smoothed_ms: times(&self.ack_smoothed, &self.ack_round_trips),
+            echo_smoothed_ms: times(&self.echo_smoothed, &self.echo_round_trips),
         }
     }
 

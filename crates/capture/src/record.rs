@@ -15,15 +15,17 @@ const OPTION_KIND_MPTCP: u8 = 30;
 
 /// A captured TCP segment.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct Record<'a> {
     /// Time in nanoseconds since 1970.
     pub time_ns: i64,
     /// The sender.
     pub source: SocketAddr,
     /// The receiver.
     pub destination: SocketAddr,
-    /// Header and options. Its payload is empty.
+    /// Header and options. Its own payload is empty.
     pub segment: Segment,
+    /// The captured part of the payload.
+    pub payload: &'a [u8],
     /// The length of the payload on the wire in bytes.
     pub payload_len: u32,
     /// Subtypes of the MPTCP options, in wire order; a malformed option counts too.
@@ -76,13 +78,13 @@ pub enum Skipped {
     NoHeader,
 }
 
-impl Record {
+impl<'a> Record<'a> {
     /// Reads a frame.
     ///
     /// # Errors
     ///
     /// Says why the frame holds no TCP segment.
-    pub fn parse(frame: &Frame<'_>) -> Result<Self, Skipped> {
+    pub fn parse(frame: &Frame<'a>) -> Result<Self, Skipped> {
         if !link_layer::is_known(frame.link_type) {
             return Err(Skipped::LinkType(frame.link_type));
         }
@@ -108,9 +110,9 @@ impl Record {
 
     /// Reads a TCP header of which at least the first 20 bytes were captured.
     fn tcp(
-        frame: &Frame<'_>,
+        frame: &Frame<'a>,
         addresses: [IpAddr; 2],
-        bytes: &[u8],
+        bytes: &'a [u8],
         on_wire: usize,
     ) -> Result<Self, Skipped> {
         let fixed: &[u8; TCP_HEADER_LEN] = bytes.first_chunk().ok_or(Skipped::NoHeader)?;
@@ -135,12 +137,15 @@ impl Record {
         let options = &bytes[TCP_HEADER_LEN..header_len.min(bytes.len())];
         parse_options(options, &mut segment);
         let (subtypes, capable_0) = mptcp_subtypes(options);
+        let payload_len = on_wire.saturating_sub(header_len);
+        let captured = bytes.get(header_len..).unwrap_or_default();
         Ok(Self {
             time_ns: frame.time_ns.unwrap_or(0),
             source: SocketAddr::new(addresses[0], segment.source_port),
             destination: SocketAddr::new(addresses[1], segment.destination_port),
             segment,
-            payload_len: on_wire.saturating_sub(header_len) as u32,
+            payload: &captured[..captured.len().min(payload_len)],
+            payload_len: payload_len as u32,
             subtypes,
             capable_0,
         })

@@ -55,6 +55,24 @@ impl RoundTrips {
     }
 }
 
+/// A smoothed round-trip time: each sample counts an eighth (RFC 6298 section 2).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Smoothed {
+    value_ns: Option<f64>,
+}
+
+impl Smoothed {
+    pub(crate) fn add(&mut self, rtt_ns: u64) {
+        let sample = rtt_ns as f64;
+        self.value_ns = Some(self.value_ns.map_or(sample, |value| value + (sample - value) / 8.0));
+    }
+
+    /// Returns the value in milliseconds.
+    pub fn ms(&self) -> Option<f64> {
+        self.value_ns.map(|value| value / 1e6)
+    }
+}
+
 /// Measures the time from a data segment to the acknowledgement of its last byte.
 ///
 /// As in RFC 6298 section 3 (Karn), no sample is taken of data that was in flight when something was
@@ -117,7 +135,7 @@ pub(crate) struct EchoTimer {
 
 impl EchoTimer {
     /// Takes a segment of the host whose timestamps are measured.
-    pub(crate) fn on_sent(&mut self, record: &Record) {
+    pub(crate) fn on_sent(&mut self, record: &Record<'_>) {
         let Some(timestamps) = record.segment.timestamps else { return };
         let newer = self
             .waiting
@@ -129,7 +147,7 @@ impl EchoTimer {
     }
 
     /// Takes a segment of the other host, and returns the sample that its echo gives.
-    pub(crate) fn on_received(&mut self, record: &Record) -> Option<u64> {
+    pub(crate) fn on_received(&mut self, record: &Record<'_>) -> Option<u64> {
         let before = self.last_echo_packet.replace(record.time_ns);
         if !record.has(Flags::ACK) {
             return None;

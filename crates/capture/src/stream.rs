@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use anabranch_wire::Flags;
 
+use crate::exchange::Http;
 use crate::half::{Carried, Half};
 use crate::record::Record;
 
@@ -44,15 +45,33 @@ pub enum Side {
     Server,
 }
 
+/// The most pairs of segments of a slice whose rate is kept.
+const MOST_PAIRS: usize = 64;
+/// Segments that come later after one another are no pair: the sender paused.
+const PAIR_NS: i64 = 50_000_000;
+
 /// The changes of a stream within a tenth of a second.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Slice {
-    /// The slice's number since 1970.
+    /// The slice's number since the first frame of the file.
     pub number: i64,
     /// New bytes to the server and to the client.
     pub bytes: [u64; 2],
     /// Repeated bytes in both directions.
     pub resent_bytes: [u64; 2],
+    /// Bytes in both directions that were missing when a later segment came.
+    pub skipped_bytes: [u64; 2],
+    /// The rates of data segments in both directions that followed another at once, in Mb/s on the wire. At the
+    /// receiver, many of them have the rate of the slowest link.
+    pub pair_mbps: [Vec<f32>; 2],
+    /// Bytes acknowledged since the beginning, at the end of the slice.
+    pub acked_bytes: [u64; 2],
+    /// Segments with repeated bytes since the beginning, at the end of the slice.
+    pub resent_frames: [u64; 2],
+    /// Smoothed and least round-trip time of data in each direction at the end of the slice, milliseconds.
+    pub ack_smoothed_ms: [(f64, f64); 2],
+    /// The same of timestamps.
+    pub echo_smoothed_ms: [(f64, f64); 2],
     /// Bytes sent and not acknowledged at the end of the slice.
     pub in_flight_bytes: [u64; 2],
     /// The window that each direction's receiver advertised last.
@@ -74,7 +93,7 @@ pub struct Stream {
     pub syns: u64,
     /// SYN segments with ACK.
     pub syn_acks: u64,
-    /// Time of the first segment in nanoseconds since 1970.
+    /// Time of the first segment in nanoseconds since the first frame of the file.
     pub first_ns: i64,
     /// Time of the last segment.
     pub last_ns: i64,
@@ -88,8 +107,14 @@ pub struct Stream {
     pub halves: [Half; 2],
     /// The course in time.
     pub slices: Vec<Slice>,
+    /// HTTP in the data, without MPTCP.
+    pub http: Http,
+    /// Time of the last SYN before the first SYN/ACK.
     syn_at: Option<i64>,
-    syn_ack_at: Option<i64>,
+    /// Time of the last data segment in both directions.
+    last_data_ns: [Option<i64>; 2],
+    /// Time of the first SYN/ACK.
+    pub syn_ack_at: Option<i64>,
 }
 
 /// The effect of a segment on the data stream of its direction, and of its acknowledgement on the other.
@@ -101,7 +126,7 @@ pub(crate) struct Seen {
 
 impl Stream {
     /// Begins with the first segment that was seen.
-    pub(crate) fn new(record: &Record) -> Self {
+    pub(crate) fn new(record: &Record<'_>) -> Self {
         let syn = record.has(Flags::SYN);
         let from_client = if syn {
             !record.has(Flags::ACK)
@@ -125,19 +150,21 @@ impl Stream {
             syn_ack_to_ack_ns: None,
             halves: Default::default(),
             slices: Vec::new(),
+            http: Http::default(),
             syn_at: None,
+            last_data_ns: [None; 2],
             syn_ack_at: None,
         }
     }
 
     /// Returns the direction of a segment.
-    pub(crate) fn direction(&self, record: &Record) -> Direction {
+    pub(crate) fn direction(&self, record: &Record<'_>) -> Direction {
         if record.source == self.client { Direction::ToServer } else { Direction::ToClient }
     }
 
     /// Returns true if a SYN or SYN/ACK has another initial sequence number than this stream, so that it begins
     /// another one between the same ports.
-    pub(crate) fn is_another(&self, record: &Record) -> bool {
+    pub(crate) fn is_another(&self, record: &Record<'_>) -> bool {
         if !record.has(Flags::SYN) {
             return false;
         }
@@ -150,7 +177,7 @@ impl Stream {
     }
 
     /// Takes a segment.
-    pub(crate) fn on_record(&mut self, record: &Record) -> Seen {
+    pub(crate) fn on_record(&mut self, record: &Record<'_>) -> Seen {
         let direction = self.direction(record);
         self.on_handshake(record, direction);
         self.on_time(record.time_ns);
@@ -163,12 +190,21 @@ impl Stream {
         let echo = other.on_echo(record);
         let (acknowledged, ack_rtt) =
             if record.has(Flags::ACK) { other.on_ack(record) } else { (Carried::default(), None) };
-        let in_flight = [self.halves[0].in_flight(), self.halves[1].in_flight()];
+        let pair_mbps = self.pair_rate(direction as usize, record);
+        let state = self.halves.each_ref().map(Half::state);
         let slice = self.slice(record.time_ns);
         let (own, peer) = (direction as usize, direction.other() as usize);
         slice.bytes[own] += new;
+        slice.skipped_bytes[own] += carried.skipped;
+        if slice.pair_mbps[own].len() < MOST_PAIRS {
+            slice.pair_mbps[own].extend(pair_mbps);
+        }
         slice.resent_bytes[own] += again;
-        slice.in_flight_bytes = in_flight;
+        slice.in_flight_bytes = state.map(|state| state.in_flight_bytes);
+        slice.acked_bytes = state.map(|state| state.acked_bytes);
+        slice.resent_frames = state.map(|state| state.resent_frames);
+        slice.ack_smoothed_ms = state.map(|state| state.ack_smoothed_ms);
+        slice.echo_smoothed_ms = state.map(|state| state.echo_smoothed_ms);
         slice.window_bytes[peer] = window;
         for (sums, sample) in [(&mut slice.ack_rtt_ns, ack_rtt), (&mut slice.echo_rtt_ns, echo)] {
             if let Some(sample) = sample {
@@ -188,7 +224,20 @@ impl Stream {
         }
     }
 
-    fn on_handshake(&mut self, record: &Record, direction: Direction) {
+    /// Returns the rate at which a data segment followed the one before, in Mb/s on the wire; `None` if it did not follow
+    /// at once.
+    fn pair_rate(&mut self, way: usize, record: &Record<'_>) -> Option<f32> {
+        if record.payload_len == 0 {
+            return None;
+        }
+        let before = self.last_data_ns[way].replace(record.time_ns)?;
+        let gap = record.time_ns - before;
+        let ip = if record.source.is_ipv4() { 20 } else { 40 };
+        let size = ip + 20 + record.segment.options_len() + record.payload_len as usize;
+        (0 < gap && gap <= PAIR_NS).then(|| (size as f64 * 8e3 / gap as f64) as f32)
+    }
+
+    fn on_handshake(&mut self, record: &Record<'_>, direction: Direction) {
         let now = record.time_ns;
         match (record.has(Flags::SYN), record.has(Flags::ACK)) {
             (true, false) => {
@@ -223,10 +272,10 @@ impl Stream {
     /// Returns the slice of a time. A segment that is older than the latest slice is counted in the
     /// latest slice.
     fn slice(&mut self, now: i64) -> &mut Slice {
-        let number = now / SLICE_NS;
-        let last = self.slices.last().copied();
-        if last.is_none_or(|last| last.number < number) {
-            let windows = last.map_or([0; 2], |last| last.window_bytes);
+        let number = now.div_euclid(SLICE_NS);
+        let last = self.slices.last().map(|last| (last.number, last.window_bytes));
+        if last.is_none_or(|(last, _)| last < number) {
+            let windows = last.map_or([0; 2], |(_, windows)| windows);
             self.slices.push(Slice { number, window_bytes: windows, ..Slice::default() });
         }
         let last = self.slices.len() - 1;

@@ -1,14 +1,14 @@
-//! The contents of a capture as JSON, and as a table over time. docs/guide/capture.md describes the keys.
+//! The contents of a capture as JSON. docs/guide/capture.md describes the keys.
 
-use anabranch_trace::{Column, Table};
 use serde_json::{Map, Value, json};
 
 use crate::analysis::{Analysis, Counts, Role};
 use crate::connection::{Connection, Fallback, Signal, Signalled};
+use crate::course::Course;
 use crate::data_stream::DataStream;
 use crate::half::Half;
 use crate::round_trips::RoundTrips;
-use crate::stream::{Direction, SLICE_NS, Side, Stream};
+use crate::stream::{Direction, Side, Stream};
 
 /// The most MPTCP connections, and the most TCP connections without MPTCP, that are described one by one. The others
 /// are counted.
@@ -46,7 +46,7 @@ impl Analysis {
 
     /// Returns the numbers of the streams that are described, in ascending order: those of the first connections, and
     /// the first without MPTCP. Joins to unknown connections are only counted, so a flood of them hides nothing.
-    fn described(&self) -> Vec<usize> {
+    pub(crate) fn described(&self) -> Vec<usize> {
         let mut plain = 0;
         (0..self.streams().len())
             .filter(|number| match self.roles()[*number] {
@@ -67,7 +67,7 @@ impl Analysis {
             Role::Subflow { connection, .. } => (Some(connection), None),
             Role::Orphan(token) => (None, Some(format!("{token:08x}"))),
         };
-        let first = self.counts().first_ns.unwrap_or(stream.first_ns);
+        let first = self.oldest_ns();
         json!({
             "stream": number,
             "client": stream.client.to_string(),
@@ -79,17 +79,18 @@ impl Analysis {
             "syn_acks": stream.syn_acks,
             "syn_to_syn_ack_ms": stream.syn_to_syn_ack_ns.map(milliseconds),
             "syn_ack_to_ack_ms": stream.syn_ack_to_ack_ns.map(milliseconds),
+            "syn_ack_s": stream.syn_ack_at.map(|time| seconds(time - first)),
             "begin_s": seconds(stream.first_ns - first),
             "duration_s": seconds(stream.last_ns - stream.first_ns),
             "idle_s": seconds(stream.idle_ns),
             "captured_at": stream.side().map(side_name),
-            "to_server": half_json(stream, Direction::ToServer),
-            "to_client": half_json(stream, Direction::ToClient),
+            "to_server": half_json(first, stream, Direction::ToServer),
+            "to_client": half_json(first, stream, Direction::ToClient),
         })
     }
 
     fn connection_json(&self, number: usize, connection: &Connection) -> Value {
-        let first = self.counts().first_ns.unwrap_or(0);
+        let first = self.oldest_ns();
         let token = |sender| connection.token(sender).map(|token| format!("{token:08x}"));
         let subflows: Vec<_> = connection
             .subflows
@@ -117,55 +118,9 @@ impl Analysis {
             "subflows": subflows,
             "signals": signals,
             "more_signals": connection.more_signals,
-            "to_server": data_json(&connection.data[0], connection),
-            "to_client": data_json(&connection.data[1], connection),
+            "to_server": data_json(first, &connection.data[0], connection),
+            "to_client": data_json(first, &connection.data[1], connection),
         })
-    }
-
-    /// Returns the course of every stream in slices of 0.1 s. A rate or time that was not seen is NaN.
-    pub fn samples(&self) -> Table {
-        let (mut t_s, mut streams, mut directions) = (Vec::new(), Vec::new(), Vec::new());
-        let mut numbers: [Vec<f64>; 5] = Default::default();
-        let mut in_flight = Vec::new();
-        let first_slice = self.counts().first_ns.unwrap_or(0) / SLICE_NS;
-        for number in self.described() {
-            let stream = &self.streams()[number];
-            for slice in &stream.slices {
-                for direction in Direction::BOTH {
-                    let at = direction as usize;
-                    let mean = |(sum, count): (u64, u32)| {
-                        if count == 0 { f64::NAN } else { sum as f64 / f64::from(count) / 1e6 }
-                    };
-                    let rate = |bytes: u64| bytes as f64 * 8.0 / (SLICE_NS as f64 / 1e9) / 1e6;
-                    t_s.push((slice.number - first_slice) as f64 * (SLICE_NS as f64 / 1e9));
-                    streams.push(number as i64);
-                    directions.push(direction_name(direction));
-                    numbers[0].push(rate(slice.bytes[at]));
-                    numbers[1].push(rate(slice.resent_bytes[at]));
-                    numbers[2].push(mean(slice.ack_rtt_ns[at]));
-                    numbers[3].push(mean(slice.echo_rtt_ns[at]));
-                    numbers[4].push(slice.window_bytes[at] as f64);
-                    in_flight.push(slice.in_flight_bytes[at] as i64);
-                }
-            }
-        }
-        let [throughput, resent, ack_rtt, echo_rtt, window] = numbers;
-        Table {
-            name: "capture_samples",
-            digested: false,
-            undigested_columns: Vec::new(),
-            columns: vec![
-                ("t_s", Column::Float(t_s)),
-                ("stream", Column::Int(streams)),
-                ("direction", Column::Text(directions.into_iter().collect())),
-                ("throughput_mbps", Column::Float(throughput)),
-                ("resent_mbps", Column::Float(resent)),
-                ("ack_rtt_ms", Column::Float(ack_rtt)),
-                ("echo_rtt_ms", Column::Float(echo_rtt)),
-                ("window_bytes", Column::Float(window)),
-                ("in_flight_bytes", Column::Int(in_flight)),
-            ],
-        }
     }
 }
 
@@ -189,7 +144,7 @@ fn side_name(side: Side) -> &'static str {
     }
 }
 
-fn direction_name(direction: Direction) -> &'static str {
+pub(crate) fn direction_name(direction: Direction) -> &'static str {
     match direction {
         Direction::ToServer => "to_server",
         Direction::ToClient => "to_client",
@@ -236,7 +191,16 @@ fn round_trips_json(round_trips: &RoundTrips) -> Value {
     })
 }
 
-fn half_json(stream: &Stream, direction: Direction) -> Value {
+fn course_json(course: &Course, first: i64) -> Value {
+    json!({
+        "bytes": course.bytes,
+        "first_s": course.first_ns.map(|time| seconds(time - first)),
+        "last_s": course.last_ns.map(|time| seconds(time - first)),
+        "longest_pause_s": seconds(course.longest_pause_ns),
+    })
+}
+
+fn half_json(first: i64, stream: &Stream, direction: Direction) -> Value {
     let half: &Half = &stream.halves[direction as usize];
     json!({
         "frames": half.frames,
@@ -244,6 +208,7 @@ fn half_json(stream: &Stream, direction: Direction) -> Value {
         "payload_bytes": half.payload_bytes,
         "unique_bytes": half.unique_bytes,
         "resent_bytes": half.resent_bytes,
+        "skipped_bytes": half.skipped_bytes,
         "resent_frames": half.resent_frames,
         "longest_payload": half.longest_payload,
         "out_of_order_frames": half.out_of_order_frames,
@@ -253,12 +218,14 @@ fn half_json(stream: &Stream, direction: Direction) -> Value {
         "max_window_bytes": half.max_window_bytes,
         "ack_rtt": round_trips_json(&half.ack_round_trips),
         "echo_rtt": round_trips_json(&half.echo_round_trips),
+        "in_order": course_json(&half.in_order, first),
+        "acknowledged": course_json(&half.acknowledged, first),
         "fin": half.fin,
         "reset": half.reset,
     })
 }
 
-fn data_json(data: &DataStream, connection: &Connection) -> Value {
+fn data_json(first: i64, data: &DataStream, connection: &Connection) -> Value {
     let by_stream: Map<_, _> = data
         .head_of_line_ns_by_stream
         .iter()
@@ -286,6 +253,8 @@ fn data_json(data: &DataStream, connection: &Connection) -> Value {
         "longest_head_of_line_s": data.longest_head_of_line_ns as f64 / 1e9,
         "head_of_line_s_by_stream": by_stream,
         "bytes_by_stream": carried,
+        "in_order": course_json(&data.in_order, first),
+        "acknowledged": course_json(&data.acknowledged, first),
         "data_fin": data.data_fin,
     })
 }

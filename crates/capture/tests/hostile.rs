@@ -19,7 +19,7 @@ proptest! {
             analysis.on_frame(&Frame { time_ns, link_type, original_len: *original_len, data });
         }
         analysis.to_json();
-        analysis.samples();
+        analysis.tables();
     }
 
     /// Valid IPv4 and TCP headers with everything else at random: sequence numbers, options and payloads meet.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anabranch_capture::{Analysis, FileError, Frames};
+use anabranch_capture::{Analysis, FileError, Frame, Frames, Journal, Pair};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -49,20 +49,26 @@ pub(crate) fn read_capture(
     let total = file.metadata()?.len();
     let bytes = Arc::new(AtomicU64::new(0));
     let counted = Counted { file, bytes: Arc::clone(&bytes) };
-    let (analysis, damage) = py.detach(move || {
-        read(counted, move || {
-            Python::attach(|py| {
-                py.check_signals()?;
-                if let Some(function) = progress.as_ref() {
-                    function.call1(py, (bytes.load(Ordering::Relaxed), total))?;
-                }
-                Ok(())
-            })
-        })
+    let mut analysis = Analysis::default();
+    let damage = py.detach(|| {
+        read(
+            counted,
+            |frame| analysis.on_frame(frame),
+            || {
+                Python::attach(|py| {
+                    py.check_signals()?;
+                    if let Some(function) = progress.as_ref() {
+                        function.call1(py, (bytes.load(Ordering::Relaxed), total))?;
+                    }
+                    Ok(())
+                })
+            },
+        )
     })?;
     let tables = PyDict::new(py);
-    let samples = analysis.samples();
-    tables.set_item(samples.name, trace::table(samples))?;
+    for table in analysis.tables() {
+        tables.set_item(table.name, trace::table(table))?;
+    }
     let whole = PyDict::new(py);
     whole.set_item("json", analysis.to_json().to_string())?;
     whole.set_item("tables", tables)?;
@@ -70,24 +76,62 @@ pub(crate) fn read_capture(
     Ok(whole)
 }
 
-/// Reads all frames. An error of `report`, which is called from time to time, ends the reading.
+/// Matches two captures of the same sessions, and returns `{"json": ..., "tables": ..., "damage": ...}` like
+/// `read_capture`. `damage` has a sentence for each file that could be read in part only.
+#[pyfunction]
+pub(crate) fn match_captures(
+    py: Python<'_>,
+    first: PathBuf,
+    second: PathBuf,
+) -> PyResult<Bound<'_, PyDict>> {
+    let mut damage = Vec::new();
+    let mut journals = Vec::new();
+    for path in [first, second] {
+        let counted = Counted { file: File::open(path)?, bytes: Arc::default() };
+        let mut journal = Journal::default();
+        let found = py.detach(|| {
+            read(
+                counted,
+                |frame| journal.on_frame(frame),
+                || Python::attach(|py| py.check_signals()),
+            )
+        })?;
+        damage.extend(found);
+        journals.push(journal);
+    }
+    let (Some(second), Some(first)) = (journals.pop(), journals.pop()) else {
+        return Err(PyValueError::new_err("two files are needed"));
+    };
+    let pair = py.detach(move || Pair::new(first, second));
+    let tables = PyDict::new(py);
+    let delays = pair.delays();
+    tables.set_item(delays.name, trace::table(delays))?;
+    let whole = PyDict::new(py);
+    whole.set_item("json", pair.to_json().to_string())?;
+    whole.set_item("tables", tables)?;
+    whole.set_item("damage", damage)?;
+    Ok(whole)
+}
+
+/// Reads all frames. An error of `report`, which is called from time to time, ends the reading. Returns why the file
+/// could be read in part only.
 fn read(
     input: Counted,
+    mut take: impl FnMut(&Frame<'_>),
     mut report: impl FnMut() -> PyResult<()>,
-) -> PyResult<(Analysis, Option<String>)> {
+) -> PyResult<Option<String>> {
     let refused = |error: FileError| match error {
         FileError::Read(error) => PyOSError::new_err(error.to_string()),
         other => CaptureFileError::new_err(other.to_string()),
     };
     let mut frames = Frames::open(input).map_err(refused)?;
-    let mut analysis = Analysis::default();
     let mut count = 0;
     loop {
         match frames.next_frame() {
-            Ok(Some(frame)) => analysis.on_frame(&frame),
-            Ok(None) => return Ok((analysis, None)),
+            Ok(Some(frame)) => take(&frame),
+            Ok(None) => return Ok(None),
             Err(FileError::Read(error)) => return Err(PyOSError::new_err(error.to_string())),
-            Err(damage) => return Ok((analysis, Some(damage.to_string()))),
+            Err(damage) => return Ok(Some(damage.to_string())),
         }
         count += 1;
         if count % FRAMES_BETWEEN == 0 {

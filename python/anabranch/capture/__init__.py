@@ -1,10 +1,34 @@
 """Captures of TCP and MPTCP sessions (pcap, pcapng): what each connection and each path did.
 
-`read(file)` gives a `Capture`, and `sessions(capture)` what each session and path did. docs/guide/capture.md
+`read(file)` gives a `Capture`, and `sessions(capture)` what each session and path did. `read_capture(file)`
+gives the largest session as a `Run`. docs/guide/capture.md
 describes the keys and columns, and the differences between captures at a client and at a server.
 """
 
+from anabranch.capture._pair import Connection, Pair, Way, match
 from anabranch.capture._paths import Path, Session, sessions
 from anabranch.capture._read import Capture, read
+from anabranch.capture._scenario import PathFound, paths
+from anabranch.capture._scenario import write as write_scenario
+from anabranch.capture._trace import Traced, read_capture, traced
+from anabranch.capture._uq18 import figures, uq18
 
-__all__ = ["Capture", "Path", "Session", "read", "sessions"]
+__all__ = [
+    "Capture",
+    "Connection",
+    "Pair",
+    "Path",
+    "PathFound",
+    "Session",
+    "Traced",
+    "Way",
+    "figures",
+    "match",
+    "paths",
+    "read",
+    "read_capture",
+    "sessions",
+    "traced",
+    "uq18",
+    "write_scenario",
+]

@@ -35,6 +35,8 @@ class Path:
         Those to the client over the session's duration, in Mb/s.
     rtt_ms, min_rtt_ms
         Median and least round-trip time of the path in milliseconds; None if the capture shows none.
+    rtt_mean_ms
+        Their mean (UQ18's `RTT_avg`).
     rtt_from
         How it was measured: `data`, `timestamps` or `handshake`.
     retransmitted_bytes
@@ -60,6 +62,7 @@ class Path:
     throughput_mbps: float | None
     rtt_ms: float | None
     min_rtt_ms: float | None
+    rtt_mean_ms: float | None
     rtt_from: str | None
     retransmitted_bytes: int | None
     unneeded_bytes: int | None
@@ -77,6 +80,8 @@ class Session:
     ----------
     name
         `MPTCP 0`, `TCP 3`: its kind and number.
+    connection
+        The number of the MPTCP connection; None without MPTCP.
     captured_at
         `client` or `server`; None if the capture does not tell.
     evidence
@@ -100,6 +105,7 @@ class Session:
     """
 
     name: str
+    connection: int | None
     captured_at: str | None
     evidence: str
     duration_s: float
@@ -113,8 +119,8 @@ class Session:
 
     @property
     def rtt_diff_ms(self) -> float | None:
-        """The largest difference between two paths' median round-trip times (UQ18's `RTT_diff`)."""
-        known = [path.rtt_ms for path in self.paths if path.rtt_ms is not None]
+        """The largest difference between two paths' mean round-trip times (UQ18's `RTT_diff`)."""
+        known = [path.rtt_mean_ms for path in self.paths if path.rtt_mean_ms is not None]
         return max(known) - min(known) if len(known) > 1 else None
 
 
@@ -163,6 +169,7 @@ def _mptcp(capture: Capture, connection: Mapping[str, Any]) -> Session:
     )
     return Session(
         name=name,
+        connection=connection["connection"],
         captured_at=side,
         evidence=evidence,
         duration_s=end - begin,
@@ -182,6 +189,7 @@ def _tcp(stream: Mapping[str, Any]) -> Session:
     path = _path(stream, side, stream["duration_s"], head_of_line_s=None, from_server=False)
     return Session(
         name=f"TCP {stream['stream']}",
+        connection=None,
         captured_at=side,
         evidence=evidence,
         duration_s=stream["duration_s"],
@@ -247,7 +255,8 @@ def _path(
         throughput_mbps=_rate(data["unique_bytes"], duration_s),
         rtt_ms=rtt[0],
         min_rtt_ms=rtt[1],
-        rtt_from=rtt[2],
+        rtt_mean_ms=rtt[2],
+        rtt_from=rtt[3],
         retransmitted_bytes=data["resent_bytes"] if seen else None,
         unneeded_bytes=data["duplicate_sack_bytes"] if seen else None,
         out_of_order=None if seen or side is None else data["out_of_order_frames"],
@@ -259,19 +268,19 @@ def _path(
 
 def _round_trip(
     stream: Mapping[str, Any], side: str | None, up: str, down: str
-) -> tuple[float | None, float | None, str | None]:
-    """Return median and least round-trip time of the path, and how they were measured."""
+) -> tuple[float | None, float | None, float | None, str | None]:
+    """Return median, least and mean round-trip time of the path, and how they were measured."""
     # Data of the host at which the capture was taken, or the echo of its timestamps.
     own = up if side == "client" else down
     if side is not None:
         for what, times in (("data", stream[own]["ack_rtt"]), ("timestamps", stream[own]["echo_rtt"])):
             # The requests of a client are too few for a median.
             if times["count"] >= _LEAST_SAMPLES:
-                return times["median_ms"], times["min_ms"], what
+                return times["median_ms"], times["min_ms"], times["mean_ms"], what
     shake = stream["syn_to_syn_ack_ms" if side == "client" else "syn_ack_to_ack_ms"]
     if side is not None and shake is not None:
-        return shake, shake, "handshake"
-    return None, None, None
+        return shake, shake, shake, "handshake"
+    return None, None, None, None
 
 
 #: Fewer samples give no median.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _progress, plugins
@@ -11,7 +13,6 @@ from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     import polars
 
@@ -33,12 +34,15 @@ class Capture:
         `capture_samples`: rates, round-trip times and windows of each TCP connection every 0.1 s.
     damage
         Why the file could be read in part only; empty if all of it was read.
+    identity
+        The hash of the file's bytes.
     """
 
     file: str
     found: Mapping[str, Any] = field(repr=False)
     tables: Tables = field(repr=False)
     damage: str = ""
+    identity: str = ""
 
     @property
     def counts(self) -> Mapping[str, Any]:
@@ -103,5 +107,18 @@ def read(file: str | Path, *, progress: _progress.Asked = None) -> Capture:
         reason = error.strerror or str(error)
         raise InputError([Fault(message=f"cannot read the file: {reason}", where=str(file))]) from None
     return Capture(
-        file=str(file), found=json.loads(raw["json"]), tables=raw["tables"], damage=raw["damage"] or ""
+        file=str(file),
+        found=json.loads(raw["json"]),
+        tables=raw["tables"],
+        damage=raw["damage"] or "",
+        identity=_hash(file),
     )
+
+
+def _hash(file: str | Path) -> str:
+    """Return the hash of a file's bytes; empty for a pipe, which cannot be read twice."""
+    path = Path(file)
+    if not path.is_file():
+        return ""
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

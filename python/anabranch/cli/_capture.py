@@ -28,32 +28,62 @@ def register(app: typer.Typer) -> None:
 @guarded
 def capture(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A pcap or pcapng file, also with gzip.")],
+    other: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE2]", help="A capture of the same sessions at the other host."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html", help="Write a page about the largest session, or that of --session."
+        ),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.toml", help="Write the session as a scenario, with recordings beside it."),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The session of the page or scenario: `MPTCP 0`, `TCP 3`."),
+    ] = None,
     samples: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="Write rates and round-trip times every 0.1 s as CSV."),
+        typer.Option(metavar="FILE.csv", help="Write rates and times every 0.1 s as CSV."),
     ] = None,
 ) -> None:
     """Read a capture of TCP or MPTCP, and print what each session and each path did.
 
     The file may come from tcpdump, Wireshark or `anabranch run --pcapng`, taken at the client or at the
     server. It may begin in the middle, and contain only headers. A damaged file is read as far as possible.
+    With a second file, taken at the other host, true losses and one-way delays are printed.
 
     For example:
 
       anabranch run wifi-starlink --pcapng session.pcapng
       anabranch capture session.pcapng
+      anabranch capture session.pcapng --report session.html
       anabranch capture session.pcapng --json --samples course.csv
+      anabranch capture client.pcap server.pcap
+      anabranch capture session.pcapng --scenario session.toml
     """
     from anabranch import capture as captures
-    from anabranch.cli import _outputs
+    from anabranch.cli import _capture_pair, _outputs
     from anabranch.errors import Fault, InputError
 
-    if samples is not None:
-        faults = [_outputs.unwritable(samples, "--samples")]
-        faults += _outputs.over_inputs([(samples, "--samples")], [(file, "the capture")])
-        if found := [fault for fault in faults if fault is not None]:
-            raise InputError(found)
+    named = [(samples, "--samples"), (report, "--report"), (scenario, "--scenario")]
+    outputs = [(path, name) for path, name in named if path is not None]
+    faults = [_outputs.unwritable(path, name) for path, name in outputs]
+    inputs = [(file, "the capture"), *([(other, "the second capture")] if other else [])]
+    faults += _outputs.over_inputs(outputs, inputs)
+    if found := [fault for fault in faults if fault is not None]:
+        raise InputError(found)
+    if other is not None:
+        if report is not None or session is not None or scenario is not None:
+            message = "a page or scenario is about one capture: leave the second out"
+            raise InputError([Fault(message=message, where=str(other))])
+        _capture_pair.tell(file, other, as_json=as_json, samples=samples)
+        return
     with _console.progress("reading", unit="bytes") as bar:
         read = captures.read(file, progress=bar)
     if read.damage:
@@ -64,22 +94,44 @@ def capture(
     if samples is not None:
         _files.write(samples, read.samples().write_csv(), "the samples")
         _console.note(f"wrote {samples}")
+    if report is not None or scenario is not None or session is not None:
+        _write(read, session, report, scenario)
     found_sessions = captures.sessions(read)
     if as_json:
-        _json(read, found_sessions)
+        _json(read, found_sessions, session)
     else:
         _text(read, found_sessions)
 
 
-def _json(read: Capture, found: Sequence[Session]) -> None:
+def _write(read: Capture, session: str | None, report: Path | None, scenario: Path | None) -> None:
+    """Write the page and the scenario of a session."""
+    from anabranch import capture as captures
+
+    traced = captures.traced(read, session=session)
+    run = traced.run()
+    if report is not None:
+        run.report(report)
+        _console.note(f"report: {report}")
+    if scenario is not None:
+        for written in captures.write_scenario(scenario, read, traced, run):
+            _console.note(f"wrote {written}")
+
+
+def _json(read: Capture, found: Sequence[Session], session: str | None) -> None:
     """Write everything as one JSON object."""
     import dataclasses
     import json
+
+    from anabranch import capture as captures
 
     whole: dict[str, Any] = {"file": read.file, "damage": read.damage or None, **read.found}
     whole["sessions"] = [
         {**dataclasses.asdict(session), "rtt_diff_ms": session.rtt_diff_ms} for session in found
     ]
+    if found:
+        run = captures.traced(read, session=session).run()
+        kept = ("captured_at", "evidence", "begin_unix_s", "sessions", "not_visible", "uq18")
+        whole["largest"] = {**run.to_json(), **{name: run.summary[name] for name in kept}}
     _console.out(json.dumps(whole, indent=2))
 
 

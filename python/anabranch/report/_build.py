@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: The client whose session is drawn. Drawing all clients would make the file large.
 _CLIENT = 0
 
+#: The world of a run that was read from a capture.
+_CAPTURED = "captured"
 _FATES_OF_PACKETS = ("delivered", "dropped_queue", "dropped_loss")
 
 
@@ -82,6 +84,7 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         subflows=subflows,
         opening=opening,
         links=_links(run),
+        captured=_captured(run),
         cross_traffic=_cross_traffic(run),
         figure=_draw.figure(made),
         freezes=made.freezes,
@@ -93,6 +96,15 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         bars=_panels.CLIENTS,
         plan=json.dumps(_short_plan(run.plan), indent=2),
     )
+
+
+def _captured(run: Run) -> dict[str, Any] | None:
+    """Return what only the report of a captured session has: UQ18's figures, and what is not visible."""
+    if run.summary.get("world") != _CAPTURED:
+        return None
+    from anabranch.capture import figures
+
+    return {"figures": figures(run), "not_visible": run.summary["not_visible"]}
 
 
 def _subflows(run: Run) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
@@ -120,6 +132,8 @@ def _film(run: Run) -> str:
     film, application = run.plan["film"], run.plan["application"]
     if run.plan["ladder"] is not None:
         return _ladder(run)
+    if run.summary.get("world") == _CAPTURED:
+        return f"{run.tables['connections']['bytes_read'][0]:,} bytes to the client"
     if film is None:
         amount = [f"{application['bytes'] / 1e6:g} MB"] if application["bytes"] else []
         amount += [f"for {show_time(application['duration_ns'])}"] if application["duration_ns"] else []
@@ -150,6 +164,8 @@ def _tiles(run: Run) -> list[Tile]:
     """Return the headline numbers: the viewer's if there is a viewer, else the network's."""
     qoe, qos = run.qoe, run.qos
     goodput = Tile(value=f"{qos['goodput_mbps']:.2f}", unit="Mb/s", label="goodput")
+    if qoe is None and run.summary.get("world") == _CAPTURED:
+        return [goodput, *_captured_tiles(run)]
     if qoe is None:
         drops = "packets dropped by queues" + (", in all" if run.plan["clients"] > 1 else "")
         again = sum(subflow["retransmissions"] for subflow in qos["subflows"])
@@ -187,6 +203,18 @@ def _tiles(run: Run) -> list[Tile]:
         ),
         goodput,
     ]
+
+
+def _captured_tiles(run: Run) -> list[Tile]:
+    """Return the headline numbers of a captured session besides its goodput."""
+    again = [row["retransmissions"] for row in run.qos["subflows"]]
+    tiles = [Tile(value=f"{run.duration_s:,.1f}", unit="s", label="from the first segment to the last byte")]
+    if None not in again:
+        tiles.append(Tile(value=f"{sum(again):,.0f}", unit="", label="segments retransmitted"))
+    if run.qos["rtt_diff_ms"] is not None:
+        tiles.append(Tile(value=f"{run.qos['rtt_diff_ms']:,.1f}", unit="ms", label="between the paths' RTTs"))
+    wait = Tile(value=f"{run.qos['max_read_gap_s']:.2f}", unit="s", label="longest wait for a byte")
+    return [*tiles, wait]
 
 
 def _still_tile(qoe: Mapping[str, Any]) -> Tile:

@@ -128,6 +128,8 @@ def of_run(run: Run, *, client: int = 0) -> Figure:
         path: f"p{place % 8}" for place, path in enumerate(path["name"] for path in run.plan["paths"])
     }
     panels += [_throughput(run, client, path_class), _windows(run, client, path_class)]
+    # A capture shows no congestion windows.
+    panels = [panel for panel in panels if panel.curves or panel.rows or panel is panels[0]]
     if not panels[0].labelled:
         panels[0] = _with_labels(panels[0])
     frozen: dict[str, float] = {}
@@ -237,6 +239,8 @@ def _viewer(run: Run, client: int) -> Iterator[Panel]:
             for name, _ in order
         ]
         yield Panel(title="Rendition on the screen", rows=rows)
+        yield _loads(run, client)
+    elif run.summary.get("world") == "captured" and len(tables["chunks"]["t_s"]):
         yield _loads(run, client)
     elif run.qoe is not None and "frames" in run.qoe:
         yield from _pictures(run, client)

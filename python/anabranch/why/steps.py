@@ -220,7 +220,8 @@ class Steps:
                 if gap > 0:
                     cause = DOWN if path in down else self._state_of(path, own, flows, down, tick)
                     unused[cause, path] += gap
-        if not ticks:
+        # Without the capacity of a path, nothing can be missing from it.
+        if not ticks or could <= 0:
             return None
         per_mbps = 1e6 * _STEP_S * len(ticks)
         # After a loss is repaired, one acknowledgement covers the data of several steps.
