@@ -154,3 +154,102 @@ def test_a_subflow_that_the_server_opened_is_judged_from_the_other_end():
     assert session.captured_at == "client"
     assert [path.rtt_ms for path in session.paths] == [50.0, 80.0]
     assert [path.client for path in session.paths] == ["a0", "b1"]
+
+
+def test_a_report_names_the_side_and_what_is_not_visible(session, tmp_path):
+    _, file = session
+    page = tmp_path / "page.html"
+    assert command(file, "--report", page).exit_code == 0
+    text = page.read_text()
+    for words in ("captured at the client", "Res_avg", "Retransmissions to the client"):
+        assert words in text
+    missing = command(file, "--report", page, "--session", "TCP 9")
+    assert missing.exit_code == 2
+    assert "no such session" in missing.stderr
+
+
+def test_figures_and_reasons_work_on_a_captured_run(session):
+    run, file = session
+    read = anabranch.read_capture(file, progress=False)
+    assert read.summary["world"] == "captured"
+    assert read.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"])
+    assert read.qoe is None
+    assert read.qos["subflows"][0]["retransmissions"] is None
+    assert read.frame("samples")["srtt_ms"].max() > 50
+    assert read.why().sentences == []
+    figures = read.summary["uq18"]
+    assert figures["DB_total"] == sum(row["bytes"] for row in read.rows("subflows"))
+    # Paths of 50 and 100 ms; queues add to both.
+    assert figures["RTT_diff"] > 0
+    assert set(figures["missing"]) == {"S_o", "P_total", "R_total", "Res_avg", "Res_ch"}
+
+
+def exchange(target, begin, end, *, size=1000, playlist="", ranged=""):
+    """Return a request with its response."""
+    return capture.Exchange(
+        method="GET",
+        target=target,
+        host="films",
+        range=ranged,
+        status=200.0,
+        content_length=float(size),
+        t_s=begin,
+        first_byte_s=begin + 0.1,
+        done_s=end,
+        bytes=size,
+        length_guessed=False,
+        playlist=playlist,
+    )
+
+
+def test_chunks_have_the_rendition_of_their_playlist():
+    master = (
+        "#EXTM3U\n"
+        "#EXT-X-STREAM-INF:BANDWIDTH=5000000,RESOLUTION=1280x720\nhigh/index.m3u8?token=1\n"
+        "#EXT-X-STREAM-INF:BANDWIDTH=900000,RESOLUTION=640x360\nlow/index.m3u8\n"
+    )
+    media = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n0.ts\n#EXTINF:3.5,\n1.ts\n#EXT-X-ENDLIST\n"
+    found = [
+        exchange("/film/master.m3u8", 1.0, 1.2, playlist=master),
+        exchange("/film/low/index.m3u8", 1.2, 1.4, playlist=media),
+        exchange("/film/low/0.ts", 1.5, 2.5, size=125_000),
+        exchange("/film/high/index.m3u8?token=1", 2.5, 2.6, playlist=media),
+        exchange("/film/high/1.ts", 2.6, None, size=10),
+        exchange("/other.js", 2.7, 2.8),
+    ]
+    tables = capture.http_tables(found, 1.0)
+    assert [row["name"] for row in tables["renditions"]] == ["360p", "720p"]
+    first, second = tables["chunks"]
+    assert (first["rendition"], first["index"], first["duration_s"]) == (0, 0, 4.0)
+    # 125 kB in a second.
+    assert first["throughput_mbps"] == pytest.approx(1.0)
+    assert (second["rendition"], second["index"], second["abandoned"]) == (1, 1, True)
+    assert len(tables["requests"]) == 6
+    assert tables["requests"][0]["t_s"] == 0.0
+
+
+def test_byte_ranges_of_one_file_are_chunks():
+    media = "#EXTM3U\n#EXTINF:2,\n#EXT-X-BYTERANGE:100@0\nall.ts\n#EXTINF:2,\n#EXT-X-BYTERANGE:50\nall.ts\n"
+    found = [
+        exchange("/index.m3u8", 0.0, 0.1, playlist=media),
+        exchange("/all.ts", 0.2, 0.3, ranged="bytes=100-149"),
+    ]
+    (chunk,) = capture.http_tables(found, 0.0)["chunks"]
+    assert chunk["index"] == 1
+
+
+def test_a_scenario_has_the_rates_and_times_of_the_paths(session, tmp_path):
+    _, file = session
+    target = tmp_path / "again.toml"
+    assert command(file, "--scenario", target).exit_code == 0
+    read = capture.read(file, progress=False)
+    first, second = capture.paths(read, capture.traced(read))
+    # Both paths of the scenario have 5 Mbit/s, 50 and 100 ms. An empty packet takes less than a millisecond.
+    assert first.rtt_ms == pytest.approx(50, abs=1)
+    assert second.rtt_ms == pytest.approx(100, abs=1)
+    for path in (first, second):
+        assert [rate for rate in path.rates if rate is not None] == pytest.approx(
+            [5.0] * sum(rate is not None for rate in path.rates), rel=0.03
+        )
+    again = anabranch.run(target)
+    assert again.rows("connections")[0]["bytes_read"] == 2_000_000

@@ -5,6 +5,8 @@ gives the largest session as a `Run`. docs/guide/capture.md
 describes the keys and columns, and the differences between captures at a client and at a server.
 """
 
+from anabranch.capture._http import Exchange, exchanges
+from anabranch.capture._http import tables as http_tables
 from anabranch.capture._pair import Connection, Pair, Way, match
 from anabranch.capture._paths import Path, Session, sessions
 from anabranch.capture._read import Capture, read
@@ -16,13 +18,16 @@ from anabranch.capture._uq18 import figures, uq18
 __all__ = [
     "Capture",
     "Connection",
+    "Exchange",
     "Pair",
     "Path",
     "PathFound",
     "Session",
     "Traced",
     "Way",
+    "exchanges",
     "figures",
+    "http_tables",
     "match",
     "paths",
     "read",

@@ -145,8 +145,10 @@ def _path(
     for row in down:
         new = row["throughput_mbps"] * 1e6 / 80
         missing = row["skipped_bytes"] if side != "server" else row["resent_mbps"] * 1e6 / 80
-        now = times.get(round(row["t_s"] * 10))
-        is_full = now is not None and most > least + 20 and now > least + _FULL * (most - least)
+        tick = round(row["t_s"] * 10)
+        # The queue was full when the next segment left: up to a round-trip time earlier or later.
+        near = max((times[at] for at in range(tick - 3, tick + 4) if at in times), default=least)
+        is_full = most > least + 20 and near > least + _FULL * (most - least)
         if is_full:
             full += missing > 0
         else:
@@ -241,7 +243,12 @@ def _application(run: Run) -> list[str]:
     ladder = [row for row in run.rows("renditions") if row["track"] == "video" and row["height"]]
     if not chunks or not ladder:
         (own,) = run.rows("connections")
-        return ["[application]", 'kind = "bulk"', f'bytes = "{own["bytes_read"]} B"']
+        note = (
+            []
+            if len(run.rows("requests")) < 2
+            else ["# The single requests of the session are not repeated."]
+        )
+        return [*note, "[application]", 'kind = "bulk"', f'bytes = "{own["bytes_read"]} B"']
     lines = ["[application]", 'kind = "adaptive"', 'abr = "hlsjs"  # the rule of the player is not known']
     whole = [row["duration_s"] for row in ladder if row["duration_s"]]
     each = median(row["duration_s"] for row in chunks)
