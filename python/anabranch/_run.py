@@ -312,12 +312,8 @@ def run(
         source, with the imports, functions and constants that it uses.
     set
         Any other keys of the scenario by their dotted path: `{"paths.wifi.rtt": "80 ms"}`.
-    pcapng
-        File for a capture of every packet as it passes a host, with one interface for each path.
-    pcapng_at
-        The host: `client` (every client) or `server`.
-    pcapng_start
-        When the simulation begins in that file, with a time zone; None is 1970, for equal files.
+    pcapng, pcapng_at, pcapng_start
+        File for a capture, its host (`client` or `server`), and when it begins, with a zone; None is 1970.
     progress
         Function that is called with the seconds of the session done so far and the seconds expected. True
         shows a bar, False nothing; None shows a bar in a notebook or a terminal.
@@ -351,9 +347,8 @@ def run(
 
     overrides = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
     try:
-        loaded = load(scenario, overrides)
+        loaded, taken = load(scenario, overrides), Taken(at=pcapng_at, start=pcapng_start)
         with _progress.shown(progress, f"running {loaded.scenario.name}", unit="s") as told:
-            taken = Taken(at=pcapng_at, start=pcapng_start)
             return run_loaded(loaded, run=run, pcapng=pcapng, taken=taken, progress=told)
     except PluginError as raised:
         own = raised.error or raised

@@ -80,7 +80,7 @@ def test_at_the_client(tmp_path, seed):
     run, read = captured(tmp_path, seed, "client")
     (own,), (seen,) = run.rows("connections"), read.rows("connections")
     until = own["planned_s"]
-    # A viewer who leaves counts no more bytes, although more of them come.
+    # A viewer who leaves stops counting, although more bytes arrive.
     columns = (
         "connect_s",
         "fallback",
@@ -169,7 +169,7 @@ def test_two_captures_of_one_run(tmp_path):
         run = anabranch.run("bulk-two-paths", set=keys, pcapng=file, pcapng_at=at)
     pair = capture.match(*files.values())
     assert pair.first_is_server
-    # One clock, and paths that take equally long both ways but for the size of the fastest packets.
+    # There is one clock. The paths take equally long both ways, except for the size of the fastest packets.
     assert abs(pair.server_ahead_ms) <= pair.right_to_ms
     links = {row["link"]: row for row in run.rows("links")}
     names = [path["name"] for path in run.plan["paths"]]

@@ -1,7 +1,7 @@
 //! The progress of a host's data in time, and its pauses.
 
-use crate::stream::SLICE_NS;
-
+/// The length of a time slice in nanoseconds.
+pub(crate) const SLICE_NS: i64 = 100_000_000;
 /// The shortest pause that is recorded in nanoseconds. Shorter pauses are normal on a slow path.
 const PAUSE_NS: i64 = 100_000_000;
 /// The most pauses that are recorded.

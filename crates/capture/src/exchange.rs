@@ -5,21 +5,17 @@
 
 use std::collections::VecDeque;
 
+use crate::heads::{METHODS, Request, Response};
 use crate::text::{Part, Text};
 
 /// The longest head that is read, in bytes.
 const MOST_HEAD: usize = 32 * 1024;
 /// The most exchanges of a connection that are kept.
 const MOST_EXCHANGES: usize = 20_000;
-/// The longest target that is kept, in bytes.
-const MOST_TARGET: usize = 2_048;
 /// The longest playlist that is kept, in bytes.
 const MOST_PLAYLIST: usize = 1 << 20;
 /// The most bytes of playlists of a connection that are kept.
 const MOST_PLAYLISTS: usize = 4 << 20;
-/// The methods of RFC 9110 section 9 and PATCH (RFC 5789), with the space behind.
-const METHODS: [&[u8]; 8] =
-    [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"TRACE ", b"PATCH "];
 
 /// A request and its response. Times are nanoseconds since the first frame of the file.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +77,7 @@ struct Way {
     head_ns: i64,
 }
 
-/// What is known of the protocol of a connection's data.
+/// The protocol of a connection's data.
 #[derive(Clone, Debug, Default)]
 pub enum Http {
     /// No data yet.
@@ -171,9 +167,9 @@ impl Exchanges {
         let parts = self.ways[way].text.add(position, len, bytes, limit);
         for part in parts {
             if way == 0 {
-                self.on_request(&part, now)
+                self.on_request(&part, now);
             } else {
-                self.on_response(&part, now)
+                self.on_response(&part, now);
             }
             if self.is_over {
                 return;
@@ -206,20 +202,17 @@ impl Exchanges {
         if part.missing == 0 || self.is_over {
             return;
         }
-        match self.ways[0].place {
-            Place::Body(left) => {
-                let left = left.saturating_sub(part.missing);
-                self.ways[0].place = if left == 0 { Place::Head } else { Place::Body(left) };
-            }
-            // The rest of the head was not captured. The next request begins with another segment.
-            _ => {
-                let head = std::mem::take(&mut self.ways[0].head);
-                if !head.is_empty() {
-                    self.begin_exchange(&head);
-                }
-                self.ways[0].place = Place::Head;
-            }
+        if let Place::Body(left) = self.ways[0].place {
+            let left = left.saturating_sub(part.missing);
+            self.ways[0].place = if left == 0 { Place::Head } else { Place::Body(left) };
+            return;
         }
+        // The rest of the head was not captured. The next request begins with another segment.
+        let head = std::mem::take(&mut self.ways[0].head);
+        if !head.is_empty() {
+            self.begin_exchange(&head);
+        }
+        self.ways[0].place = Place::Head;
     }
 
     /// Takes bytes of a head. Returns the head and the rest, once the head has ended.
@@ -373,7 +366,11 @@ impl Exchanges {
         exchange.status = response.status;
         exchange.content_length = response.length;
         let is_playlist = response.kind.as_deref().is_some_and(|kind| kind.contains("mpegurl"))
-            || exchange.target.split('?').next().is_some_and(|path| path.ends_with(".m3u8"));
+            || exchange
+                .target
+                .split('?')
+                .next()
+                .is_some_and(|path| path.to_ascii_lowercase().contains(".m3u8"));
         exchange.content_type = response.kind;
         let has_no_body = exchange.method == "HEAD" || matches!(response.status, Some(204 | 304));
         let keeps = is_playlist && !response.is_encoded && is_whole;
@@ -478,73 +475,4 @@ impl Exchanges {
         });
         (line, &bytes[upto..])
     }
-}
-
-/// The head of a request.
-struct Request {
-    method: String,
-    target: String,
-    host: Option<String>,
-    range: Option<String>,
-    /// The length of the request's body.
-    body: u64,
-}
-
-impl Request {
-    /// Reads a head, of which the end may be missing.
-    fn parse(head: &[u8]) -> Option<Self> {
-        if !METHODS.iter().any(|method| head.starts_with(method)) {
-            return None;
-        }
-        let text = String::from_utf8_lossy(head);
-        let mut words = text.lines().next()?.split(' ');
-        let method = words.next()?.to_owned();
-        let target: String = words.next()?.chars().take(MOST_TARGET).collect();
-        let body = field(&text, "content-length").and_then(|length| length.parse().ok());
-        Some(Self {
-            method,
-            target,
-            host: field(&text, "host"),
-            range: field(&text, "range"),
-            body: body.unwrap_or(0),
-        })
-    }
-}
-
-/// The head of a response.
-#[derive(Default)]
-struct Response {
-    status: Option<u16>,
-    length: Option<u64>,
-    kind: Option<String>,
-    is_chunked: bool,
-    is_encoded: bool,
-}
-
-impl Response {
-    /// Reads a head, of which the end may be missing.
-    fn parse(head: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(head);
-        let status = text
-            .strip_prefix("HTTP/1.")
-            .and_then(|rest| rest.split(' ').nth(1))
-            .and_then(|word| word.get(..3)?.parse().ok());
-        Self {
-            status,
-            length: field(&text, "content-length").and_then(|length| length.parse().ok()),
-            kind: field(&text, "content-type").map(|kind| kind.to_ascii_lowercase()),
-            is_chunked: field(&text, "transfer-encoding")
-                .is_some_and(|coding| coding.to_ascii_lowercase().ends_with("chunked")),
-            is_encoded: field(&text, "content-encoding").is_some_and(|coding| coding != "identity"),
-        }
-    }
-}
-
-/// Returns the value of a field. A last line without its end may be cut, so it does not count.
-fn field(head: &str, name: &str) -> Option<String> {
-    let whole = &head[..head.rfind('\n')?];
-    whole.lines().skip(1).find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        key.eq_ignore_ascii_case(name).then(|| value.trim().chars().take(MOST_TARGET).collect())
-    })
 }

@@ -8,6 +8,7 @@ mod exchange;
 mod file;
 mod frame;
 mod half;
+mod heads;
 mod link_layer;
 mod pair;
 mod pcapng;

@@ -13,9 +13,10 @@ use anabranch_trace::{Column, Table, Words};
 use serde_json::{Value, json};
 
 use crate::analysis::Analysis;
+use crate::course::SLICE_NS;
 use crate::frame::Frame;
 use crate::record::Record;
-use crate::stream::{Direction, SLICE_NS, Side};
+use crate::stream::{Direction, Side};
 use crate::summary::direction_name;
 use crate::tables::table;
 
@@ -289,20 +290,19 @@ impl Pair {
                 ((share * delays.len() as f64).ceil() as usize).clamp(1, delays.len().max(1));
             delays.get(rank - 1).map(|delay| *delay as f64 / 1e6)
         };
-        let (sender, receiver) = match direction {
+        let (from, to) = match direction {
             Direction::ToServer => (&self.client, &self.server),
             Direction::ToClient => (&self.server, &self.client),
         };
-        // What was sent while only one file was written is no loss.
+        // Segments that were sent while only one file was written do not count as lost.
         let shift = way.least().unwrap_or(0);
         let within = |span: Option<(i64, i64)>, time: i64| {
             span.is_some_and(|(first, last)| first <= time && time <= last)
         };
-        let sent =
-            total(way.sent.iter().filter(|one| within(receiver.span(), one.time_ns + shift)));
+        let sent = total(way.sent.iter().filter(|one| within(to.span(), one.time_ns + shift)));
         let received =
-            total(way.received.iter().filter(|one| within(sender.span(), one.time_ns - shift)));
-        let is_whole = !(sender.has_long_frames() || receiver.has_long_frames());
+            total(way.received.iter().filter(|one| within(from.span(), one.time_ns - shift)));
+        let is_whole = !(from.has_long_frames() || to.has_long_frames());
         json!({
             "sent_bytes": sent.0,
             "received_bytes": received.0,

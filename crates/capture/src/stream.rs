@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 
 use anabranch_wire::Flags;
 
+use crate::course::SLICE_NS;
 use crate::exchange::Http;
 use crate::half::{Carried, Half};
 use crate::record::Record;
 
 /// A silence of a stream counts as idle from this length on.
 const IDLE_NS: i64 = 1_000_000_000;
-/// The length of a time slice of [`Slice`].
-pub(crate) const SLICE_NS: i64 = 100_000_000;
 
 /// The direction of a segment, as seen from the host that opened the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use anabranch_trace::{Column, Table, Words};
 
 use crate::analysis::{Analysis, Role};
-use crate::course::Course;
+use crate::course::{Course, SLICE_NS};
 use crate::exchange::{Exchange, Http};
-use crate::stream::{Direction, SLICE_NS, Slice};
+use crate::stream::{Direction, Slice};
 use crate::summary::direction_name;
 
 const SLICE_S: f64 = SLICE_NS as f64 / 1e9;
@@ -53,9 +53,9 @@ impl Analysis {
             ack_rtt,
             echo_rtt,
             window,
-            ack_srtt,
+            smooth_ack,
             ack_min,
-            echo_srtt,
+            smooth_echo,
             echo_min,
             skipped,
             pairs,
@@ -73,9 +73,9 @@ impl Analysis {
             ("in_flight_bytes", Column::Int(in_flight)),
             ("acked_bytes", Column::Int(acked)),
             ("resent_segments", Column::Int(resent_frames)),
-            ("ack_srtt_ms", Column::Float(ack_srtt)),
+            ("ack_srtt_ms", Column::Float(smooth_ack)),
             ("ack_min_rtt_ms", Column::Float(ack_min)),
-            ("echo_srtt_ms", Column::Float(echo_srtt)),
+            ("echo_srtt_ms", Column::Float(smooth_echo)),
             ("echo_min_rtt_ms", Column::Float(echo_min)),
             ("skipped_bytes", Column::Float(skipped)),
             ("pair_mbps", Column::Float(pairs)),

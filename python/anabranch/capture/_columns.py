@@ -123,8 +123,11 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "cross_traffic": {"flow": _INT, "name": _TEXT},
 }
 
+#: Columns by table.
+_Columns = dict[str, tuple[str, ...]]
+
 #: Columns that no capture shows.
-_NEVER = {
+_NEVER: _Columns = {
     "connections": ("refused_packets", "planned_s"),
     "subflows": ("timeouts", "undos", "penalties", "delivered_ce", "ecn_reductions"),
     "samples": (
@@ -134,14 +137,14 @@ _NEVER = {
     "player": ("buffer_s", "buffer_bytes"),
 }
 #: Columns that only a capture at the server shows.
-_AT_SERVER = {
+_AT_SERVER: _Columns = {
     "subflows": ("bytes_sent", "retransmissions", "bytes_retransmitted", "data_segments"),
     "samples": ("in_flight_segments", "retransmissions"),
 }
 #: Columns that only a capture at the client shows.
-_AT_CLIENT = {"connections": ("connect_s",)}
+_AT_CLIENT: _Columns = {"connections": ("connect_s",)}
 #: Columns that a capture shows only if its side is known.
-_WITH_SIDE = {"samples": ("srtt_ms", "min_rtt_ms")}
+_WITH_SIDE: _Columns = {"samples": ("srtt_ms", "min_rtt_ms")}
 
 #: Metrics of a subflow or path that rest on columns of a capture at the server.
 _METRICS_AT_SERVER = ("retransmissions", "idle_s")

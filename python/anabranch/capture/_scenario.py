@@ -1,9 +1,8 @@
-"""A captured session as a scenario: paths with measured times, rates and losses, and what was transferred.
+"""A captured session as a scenario: paths with measured times, rates and losses, and the application.
 
-The rate of a path is estimated from segments that arrived directly after one another. At the client they come
-at the rate of the slowest link. At the server it is the rate of acknowledgements while the round-trip time
-shows a queue. Times without either are unknown, and the rate before them holds. A lower bound is not called a
-rate.
+The rate of a path is estimated from segments that arrived directly after one another. At the client, the
+slowest link sets their rate. At the server, the estimate is the rate of acknowledgements while the round-trip
+time shows a queue. Times without either are unknown, and the rate before them holds. A lower bound is marked.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _LEAST_PACKETS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class PathFound:
-    """What a capture shows of a path.
+    """A path as a capture shows it.
 
     Attributes
     ----------
@@ -202,7 +201,7 @@ def _rates(
 
 
 def write(path: Path, capture: Capture, traced: Traced, run: Run) -> list[Path]:
-    """Write a scenario and a recording for each path beside it. Return the files.
+    """Write a scenario, and a recording for each path into the same folder. Return the files.
 
     Raises
     ------

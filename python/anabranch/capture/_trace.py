@@ -321,7 +321,7 @@ def _samples(capture: Capture, parts: Sequence[Part], begin: float, side: str | 
             *(f"{names}_srtt_ms", f"{names}_min_rtt_ms"),
         )
     }
-    # The path's times at the client are those of its own timestamps, which go the other way.
+    # At the client, the timestamps of the client's own segments show the path's times.
     times = {(part.stream["stream"], part.down if side == "server" else part.up): part for part in parts}
     data = {(part.stream["stream"], part.down): part for part in parts}
     origin = round(begin / _STEP_S - 0.5) if begin else 0

@@ -68,16 +68,11 @@ def capture(
       anabranch capture session.pcapng --scenario session.toml
     """
     from anabranch import capture as captures
-    from anabranch.cli import _capture_pair, _outputs
+    from anabranch.cli import _capture_pair
     from anabranch.errors import Fault, InputError
 
-    named = [(samples, "--samples"), (report, "--report"), (scenario, "--scenario")]
-    outputs = [(path, name) for path, name in named if path is not None]
-    faults = [_outputs.unwritable(path, name) for path, name in outputs]
     inputs = [(file, "the capture"), *([(other, "the second capture")] if other else [])]
-    faults += _outputs.over_inputs(outputs, inputs)
-    if found := [fault for fault in faults if fault is not None]:
-        raise InputError(found)
+    _refuse([(samples, "--samples"), (report, "--report"), (scenario, "--scenario")], inputs)
     if other is not None:
         if report is not None or session is not None or scenario is not None:
             message = "a page or scenario is about one capture: leave the second out"
@@ -101,6 +96,18 @@ def capture(
         _json(read, found_sessions, session)
     else:
         _text(read, found_sessions)
+
+
+def _refuse(named: Sequence[tuple[Path | None, str]], inputs: Sequence[tuple[Path, str]]) -> None:
+    """Refuse outputs that cannot be written, or would be written over an input."""
+    from anabranch.cli import _outputs
+    from anabranch.errors import InputError
+
+    outputs = [(path, name) for path, name in named if path is not None]
+    faults = [_outputs.unwritable(path, name) for path, name in outputs]
+    faults += _outputs.over_inputs(outputs, inputs)
+    if found := [fault for fault in faults if fault is not None]:
+        raise InputError(found)
 
 
 def _write(read: Capture, session: str | None, report: Path | None, scenario: Path | None) -> None:
