@@ -1,5 +1,5 @@
-//! Packets to a pcapng file, as they pass a host: one interface a path. Cross traffic passes neither the client nor the
-//! server.
+//! Writes the packets at the clients or at the server to a pcapng file, with one interface per path. Background flows are
+//! not captured.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -34,11 +34,11 @@ impl CaptureFile {
     }
 }
 
-/// A capture that remembers its first error.
+/// A capture. It stores its first error and writes nothing after that.
 pub(crate) struct Capture {
     writer: PcapngWriter<Box<dyn Write + Send>>,
     point: CapturePoint,
-    /// From when its times count.
+    /// The time that is zero in the capture.
     begin: Instant,
     start: Duration,
     pub(crate) error: Option<std::io::Error>,
