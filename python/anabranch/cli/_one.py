@@ -90,9 +90,7 @@ def run(
     )
     reports = _commands.Cmcd.asked(cmcd, cmcd_form, cmcd_version)
     taken = Taken(at=pcapng_at, start=pcapng_start)
-    files = _commands.Files(
-        report=report, pcapng=pcapng, taken=taken, p1203=p1203, cmcd=reports, link=link
-    )
+    files = _commands.Files(report=report, pcapng=pcapng, taken=taken, p1203=p1203, cmcd=reports, link=link)
     _commands.run(given, run=run, as_json=as_json, files=files)
 
 
