@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     #: Missing bits by cause and path; the path is empty if the cause lies with none.
     Missing = dict[tuple[str, str], float]
 
-#: The cause of what a path does not carry while it is cut.
+#: The cause of data that is missing because a path is cut.
 DOWN = "path down"
 #: Seconds between two samples.
 _STEP_S = 0.1
