@@ -89,29 +89,3 @@ def test_every_case_has_its_figure():
 def test_every_suite_of_all_tests_has_the_gate():
     assert '"benches/cost.py"' in text("tests/suite.py").partition('"all": Suite(')[2]
     assert "valgrind" in text(".ci/run")
-
-
-def test_calls_between_files_are_counted_and_those_within_a_file_are_not():
-    # By hand, in the format of callgrind: a.rs calls b.rs twice and itself three times; b.rs calls a library.
-    profile = """
-fl=(1) /x/crates/mptcp/src/a.rs
-fn=(1) a
-10 4
-cfi=(2) /x/crates/tcp/src/b.rs
-cfn=(2) b
-calls=2 30
-11 50
-cfn=(3) again
-calls=3 20
-12 60
-fl=(2)
-fn=(2)
-cfi=(3) /rustc/core/option.rs
-cfn=(4) map
-calls=7 1
-31 9
-"""
-    spec = importlib.util.spec_from_file_location("calls", ROOT / "benches" / "calls.py")
-    calls = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(calls)
-    assert calls.crossings(profile) == {("mptcp/src/a.rs", "tcp/src/b.rs"): 2}

@@ -70,13 +70,6 @@ impl Pipe {
         }
     }
 
-    /// Passes an acknowledgement to the sender of the data. A separate function, because `benches/calls.py` counts the
-    /// calls below it.
-    #[inline(never)]
-    fn arrive_at_server(&mut self, tuple: FourTuple, packet: &Transmit) {
-        self.server.handle_merged(self.now, tuple, &packet.segment, packet.segment_size);
-    }
-
     /// Advances to the next arrival or timer and handles it. Returns false if nothing is pending.
     fn turn(&mut self) -> bool {
         let arrival = self.flying.front().map(|(at, _)| *at);
@@ -87,11 +80,8 @@ impl Pipe {
             && let Some((_, packet)) = self.flying.pop_front()
         {
             let tuple = FourTuple { local: packet.remote, remote: packet.local };
-            if tuple.local.port() == 80 {
-                self.arrive_at_server(tuple, &packet);
-            } else {
-                self.client.handle_merged(self.now, tuple, &packet.segment, packet.segment_size);
-            }
+            let host = if tuple.local.port() == 80 { &mut self.server } else { &mut self.client };
+            host.handle_merged(self.now, tuple, &packet.segment, packet.segment_size);
             self.send();
         }
         while self.client.handle_timeout(self.now).is_some() {}
