@@ -50,10 +50,11 @@ pub(crate) fn read_capture(
     let bytes = Arc::new(AtomicU64::new(0));
     let counted = Counted { file, bytes: Arc::clone(&bytes) };
     let mut analysis = Analysis::default();
-    let damage = py.detach(|| {
+    let taken = &mut analysis;
+    let damage = py.detach(move || {
         read(
             counted,
-            |frame| analysis.on_frame(frame),
+            |frame| taken.on_frame(frame),
             || {
                 Python::attach(|py| {
                     py.check_signals()?;
@@ -90,11 +91,13 @@ pub(crate) fn match_captures(
         let counted = Counted { file: File::open(path)?, bytes: Arc::default() };
         let mut journal = Journal::default();
         let found = py.detach(|| {
-            read(
-                counted,
-                |frame| journal.on_frame(frame),
-                || Python::attach(|py| py.check_signals()),
-            )
+            let report = || {
+                Python::attach(|py| {
+                    py.check_signals()?;
+                    Ok(())
+                })
+            };
+            read(counted, |frame| journal.on_frame(frame), report)
         })?;
         damage.extend(found);
         journals.push(journal);

@@ -54,12 +54,12 @@ def courses(capture: Capture) -> dict[Key, Course]:
     marks: dict[Key, list[tuple[float, int]]] = {}
     table = capture.tables["capture_courses"]
     keys = ("kind", "number", "direction", "course")
-    columns = [table[name].to_list() for name in (*keys, "t_s", "bytes")]
+    columns = [list(table[name]) for name in (*keys, "t_s", "bytes")]
     for kind, number, direction, what, at_s, count in zip(*columns, strict=True):
         marks.setdefault((kind, number, direction, what), []).append((at_s, count))
     pauses: dict[Key, list[tuple[float, float]]] = {}
     table = capture.tables["capture_pauses"]
-    columns = [table[name].to_list() for name in (*keys, "t_s", "pause_s")]
+    columns = [list(table[name]) for name in (*keys, "t_s", "pause_s")]
     for kind, number, direction, what, at_s, length in zip(*columns, strict=True):
         pauses.setdefault((kind, number, direction, what), []).append((at_s, length))
     described: dict[tuple[str, int], Mapping[str, Mapping[str, Mapping[str, float]]]] = {

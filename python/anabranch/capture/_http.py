@@ -63,7 +63,7 @@ def exchanges(capture: Capture, own: Sequence[Session]) -> list[Exchange]:
     keys |= {("stream", path.stream) for one in own for path in one.paths}
     table = capture.tables["capture_requests"]
     names = list(Exchange.__dataclass_fields__)
-    columns = [table[name].to_list() for name in ("kind", "number", *names)]
+    columns = [list(table[name]) for name in ("kind", "number", *names)]
     found = [
         Exchange(**dict(zip(names, values, strict=True)))
         for kind, number, *values in zip(*columns, strict=True)

@@ -273,8 +273,8 @@ def _bps(rung: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]]) -> int:
     """Return the mean rate of a rendition: measured if enough of it was requested, else declared."""
     own = [row for row in chunks if row["rendition"] == rung["rendition"]]
     if len(own) >= 5:
-        return round(8 * sum(row["bytes"] for row in own) / sum(row["duration_s"] for row in own))
-    return round(rung["average_bps"] or rung["bandwidth_bps"] / 1.2)
+        return int(8 * sum(row["bytes"] for row in own) / sum(row["duration_s"] for row in own))
+    return int(rung["average_bps"] or rung["bandwidth_bps"] / 1.2)
 
 
 def _spread(chunks: Sequence[Mapping[str, Any]]) -> float:

@@ -315,7 +315,7 @@ def _samples(capture: Capture, parts: Sequence[Part], begin: float, side: str | 
     table = capture.tables["capture_samples"]
     names = "ack" if side == "server" else "echo"
     columns = {
-        name: table[name].to_list()
+        name: list(table[name])
         for name in (
             *("t_s", "stream", "direction", "acked_bytes", "resent_segments", "in_flight_bytes"),
             *(f"{names}_srtt_ms", f"{names}_min_rtt_ms"),
