@@ -89,14 +89,14 @@ impl<P> Wire<P> {
         // Every packet draws its impairments, even if it is lost.
         match self.impairing.as_mut().map(Impairing::next) {
             Some(mishap) if packet.outcome == Outcome::Arrives => {
-                self.befall(packet, mishap, stats);
+                self.impair(packet, mishap, stats);
             }
             _ => self.flying.push_back(packet),
         }
     }
 
     #[cold]
-    fn befall(&mut self, mut packet: Flying<P>, mishap: Mishap, stats: &mut LinkStats)
+    fn impair(&mut self, mut packet: Flying<P>, mishap: Mishap, stats: &mut LinkStats)
     where
         P: Clone,
     {

@@ -91,7 +91,7 @@ impl Config {
             shared: self.stack.shared,
             rto_max: self.rto_max,
             retries: self.retries,
-            reports_growth_later: self.leaves_to_turns(),
+            reports_growth_later: self.defers_sending(),
         }
     }
 
@@ -99,7 +99,7 @@ impl Config {
     /// kernel's worker. Delegation requires one processor for packets and application
     /// (`mptcp_subflow_delegate`).
     #[inline]
-    pub(crate) fn leaves_to_turns(&self) -> bool {
+    pub(crate) fn defers_sending(&self) -> bool {
         self.one_processor && self.stack.mptcp.delegates_sending
     }
 }

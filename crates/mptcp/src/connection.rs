@@ -404,7 +404,7 @@ impl Connection {
         if self.outgoing.has_delegated(&self.session) {
             self.push(now);
         }
-        self.outgoing.tell_delegated(&mut self.session, &mut self.subflows);
+        self.outgoing.apply_grown_buffers(&mut self.session, &mut self.subflows);
         let count = self.subflows.len();
         let mut index = self.subflows.turn();
         for _ in 0..count {

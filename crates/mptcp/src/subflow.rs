@@ -198,7 +198,7 @@ impl Subflow {
     /// Returns whether an acknowledgement must be sent now to carry MPTCP signals.
     #[inline]
     pub(crate) fn signal_due(&self) -> bool {
-        self.context.owes_signals() && self.tcp.state() == State::Established
+        self.context.has_pending_signals() && self.tcp.state() == State::Established
     }
 
     /// Handles a read of the application. `emptied`: all data was read. `opened`: the connection-level window
@@ -213,14 +213,14 @@ impl Subflow {
     /// Returns whether segments advertise the subflow's own window instead of the connection's. This is the
     /// case for the third packet of a join, which has no DSS: the connection's window needs a `DATA_ACK`
     /// (`mptcp_set_rwin` in `mptcp_write_options`). In older stacks, all subflows always share one window.
-    pub(crate) fn tells_own_window(&self) -> bool {
+    pub(crate) fn advertises_own_window(&self) -> bool {
         self.context.third().is_join() && self.stack.receive == ReceiveSizing::Ratio
     }
 
     /// Returns the window `promised` on any subflow, if it is also valid for this one.
     #[inline]
     pub(crate) fn shared_window(&self, promised: u64) -> Option<u64> {
-        (self.is_multipath() && !self.tells_own_window()).then_some(promised)
+        (self.is_multipath() && !self.advertises_own_window()).then_some(promised)
     }
 
     /// Adds the `DATA_ACK` to a segment with ACK.

@@ -36,7 +36,7 @@ impl Tcp {
 
     /// Returns whether a RST must be sent.
     #[inline]
-    pub fn owes_reset(&self) -> bool {
+    pub fn has_pending_reset(&self) -> bool {
         self.reset.is_some()
     }
 
@@ -93,7 +93,7 @@ impl Tcp {
     }
 
     /// Returns whether a RST, or the acknowledgement of the peer's FIN, must still be sent.
-    pub fn owes_an_end(&self) -> bool {
+    pub fn must_send_end(&self) -> bool {
         self.reset.is_some() || (self.finished() && self.receive.is_ack_due())
     }
 

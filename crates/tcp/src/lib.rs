@@ -357,7 +357,9 @@ impl Tcp {
             | self.opening.is_due()
             | self.receive.has_gap()
             | self.sending.queue().intent().is_urgent();
-        self.receive.is_ack_due() || (rarely && owes_rarely(self)) || self.sending.may_transmit()
+        self.receive.is_ack_due()
+            || (rarely && has_rare_segment(self))
+            || self.sending.may_transmit()
     }
 
     /// Requests an immediate acknowledgement.
@@ -387,10 +389,10 @@ fn rare_wake(tcp: &Tcp) -> Instant {
 /// Returns whether a RST, handshake segment, acknowledgement with earlier SACK blocks, or urgent segment must
 /// be sent.
 #[cold]
-fn owes_rarely(tcp: &Tcp) -> bool {
+fn has_rare_segment(tcp: &Tcp) -> bool {
     tcp.reset.is_some()
         || tcp.opening.is_due()
-        || tcp.receive.owes_report()
+        || tcp.receive.has_pending_report()
         || tcp.sending.queue().intent().is_urgent()
 }
 

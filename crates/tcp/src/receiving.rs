@@ -236,7 +236,7 @@ impl Receiver {
 
     /// Returns whether an acknowledgement must be sent before any other segment.
     #[inline]
-    pub fn owes_first_ack(&self) -> bool {
+    pub fn has_urgent_ack(&self) -> bool {
         self.ecn.owes() || self.assembly.reports.owes()
     }
 
@@ -253,7 +253,7 @@ impl Receiver {
     }
 
     /// Returns whether an acknowledgement with earlier SACK blocks must be sent before any other segment.
-    pub(super) fn owes_report(&self) -> bool {
+    pub(super) fn has_pending_report(&self) -> bool {
         self.assembly.reports.owes()
     }
 
@@ -290,7 +290,7 @@ impl Receiver {
         promised: Option<u64>,
     ) {
         self.ecn.echo_mark(segment);
-        self.ack.heed_room(self.is_short(space));
+        self.ack.limit_quick_acks(self.is_short(space));
         let scale = self.negotiated.receive_scale;
         let window = self.select_window(space, u64::from(self.ack.received_mss()), promised);
         segment.window = (window >> scale).min(65_535) as u16;

@@ -58,7 +58,7 @@ impl Kernel {
     /// Requests a new alpha if another subflow has changed. In the kernel, alpha belongs to the connection. A
     /// subflow computes it when its own window has grown. After a subflow changes its state, alpha is computed
     /// at the next ACK of any subflow.
-    fn heed_others(&mut self, ack: &AckSample<'_>) {
+    fn check_siblings(&mut self, ack: &AckSample<'_>) {
         let others = || ack.siblings.iter().filter(|view| view.id != ack.id);
         let moved = |(view, seen): (&SiblingView, &(SubflowId, u32, CongestionState))| {
             view.id != seen.0 || view.window.cwnd > seen.1 || view.state != seen.2
@@ -99,7 +99,7 @@ impl CongestionController for Kernel {
             self.reno.on_ack(ack, window);
             return;
         }
-        self.heed_others(ack);
+        self.check_siblings(ack);
         match grow(ack, window) {
             Growth::None => {}
             Growth::SlowStart => self.recalculate(ack, window),

@@ -170,7 +170,7 @@ impl Connection {
         connection.signals.accepted_at(tuple.local.ip());
         let offered = understood(syn).filter(|_| connection.session.config().multipath);
         let option = offered.map(|option| {
-            connection.session.heed_checksum(&option);
+            connection.session.adopt_checksum(&option);
             connection.signals.heed(&option);
             capable(
                 connection.session.config(),
@@ -267,7 +267,7 @@ impl Connection {
         }
         let keys = understood(segment).filter(|_| self.subflows[0].context.offers_mptcp());
         if let Some(answer @ MpCapable { keys: CapableKeys::Responder(key), .. }) = keys {
-            self.session.heed_checksum(&answer);
+            self.session.adopt_checksum(&answer);
             self.signals.heed(&answer);
             self.session.agree(key);
             self.subflows.begin_multipath();

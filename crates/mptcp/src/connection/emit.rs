@@ -20,7 +20,7 @@ impl Connection {
         self.subflows[index].note_change();
         let mut written = Written::default();
         let subflow = &mut self.subflows[index];
-        if subflow.tcp.owes_reset() {
+        if subflow.tcp.has_pending_reset() {
             return subflow.take_reset(segment).then_some(written);
         }
         match subflow.tcp.state() {
@@ -47,7 +47,7 @@ impl Connection {
         };
         let (host, subflow) = (self.session.host(), &mut self.subflows[index]);
         let mut due = true;
-        if subflow.signal_due() || subflow.tcp.receive().owes_first_ack() {
+        if subflow.signal_due() || subflow.tcp.receive().has_urgent_ack() {
             // Queued options would not fit on a data segment.
             subflow.next_pure_ack(&context, segment);
         } else if most > 1

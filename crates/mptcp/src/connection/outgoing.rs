@@ -302,7 +302,7 @@ impl Outgoing {
         if session.stack().mptcp.timer_after_push {
             self.push_what_waits(session, subflows);
         }
-        self.tell_buffers(session, subflows);
+        self.update_send_buffers(session, subflows);
         Ok(taken)
     }
 

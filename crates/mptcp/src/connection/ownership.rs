@@ -53,8 +53,8 @@ impl Connection {
         self.is_closed()
             && !self.session.has_news()
             && self.readable() == 0
-            && !self.subflows.owes_answer()
-            && !self.subflows.iter().any(|subflow| subflow.tcp.owes_an_end())
+            && !self.subflows.has_queued_answer()
+            && !self.subflows.iter().any(|subflow| subflow.tcp.must_send_end())
             && self.wake() == Instant::FAR_FUTURE
     }
 }

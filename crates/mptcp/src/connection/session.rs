@@ -120,7 +120,7 @@ impl Session {
     }
 
     /// Uses checksums if the peer requires them.
-    pub(super) fn heed_checksum(&mut self, capable: &MpCapable) {
+    pub(super) fn adopt_checksum(&mut self, capable: &MpCapable) {
         if capable.checksum_required && !self.config.checksum {
             Arc::make_mut(&mut self.config).checksum = true;
         }

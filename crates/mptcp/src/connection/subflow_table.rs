@@ -98,7 +98,7 @@ impl Subflows {
         // The initial subflow keeps its slot.
         let over = |index: &usize| {
             let subflow = &self.list[*index];
-            *index > 0 && subflow.tcp.state() == State::Closed && !subflow.tcp.owes_reset()
+            *index > 0 && subflow.tcp.state() == State::Closed && !subflow.tcp.has_pending_reset()
         };
         let count = self.list.len();
         let same = (0..count).filter(over).find(|index| self.list[*index].tcp.tuple() == tuple);
@@ -449,7 +449,7 @@ impl Subflows {
     }
 
     /// Returns whether an answer to a join is queued.
-    pub(super) fn owes_answer(&self) -> bool {
+    pub(super) fn has_queued_answer(&self) -> bool {
         self.half_open.as_ref().is_some_and(|joins| joins.owes())
     }
 

@@ -162,7 +162,7 @@ impl Context {
 
     /// Returns whether an acknowledgement must be sent now to carry options. While the option of the third
     /// packet is pending, it is sent first.
-    pub(super) fn owes_signals(&self) -> bool {
+    pub(super) fn has_pending_signals(&self) -> bool {
         self.signals.is_due() && !self.third.is_pending()
     }
 

@@ -169,7 +169,7 @@ impl AckPolicy {
     /// Ends quick acknowledgements if less than half of the computed window is free (`short`;
     /// `__tcp_select_window`: `icsk_ack.quick = 0`).
     #[inline]
-    pub(crate) fn heed_room(&mut self, short: bool) {
+    pub(crate) fn limit_quick_acks(&mut self, short: bool) {
         if short {
             self.quick = 0;
         }
@@ -290,7 +290,7 @@ impl Receiver {
         let mss = u64::from(self.ack.received_mss);
         let mut holds = unacked > mss;
         if holds && unread {
-            self.ack.heed_room(self.is_short(space));
+            self.ack.limit_quick_acks(self.is_short(space));
             holds = self.offer(space, mss, self.negotiated.receive_scale) >= self.window;
         }
         self.acknowledge_or_wait(now, holds, rtt);
@@ -346,7 +346,7 @@ impl Receiver {
         if self.could_offer(space) + (1 << scale) < 2 * current {
             return;
         }
-        self.ack.heed_room(self.is_short(space));
+        self.ack.limit_quick_acks(self.is_short(space));
         let offer = self.offer(space, mss, scale);
         if offer > 0 && offer >= 2 * current {
             self.ack.now_due = true;

@@ -24,7 +24,7 @@ impl Sending {
         if self.rest_waits(moment, segments, most) {
             segments -= segments % most;
         }
-        self.queue.foresee(segments, most);
+        self.queue.count_future_buffers(segments, most);
         segments
     }
 

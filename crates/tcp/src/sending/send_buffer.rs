@@ -128,7 +128,7 @@ impl Sending {
     /// buffer while the window is full check at once.
     #[inline]
     pub fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
-        let waits = !self.cwnd.grows_buffer_while_full() && self.lets_out(now);
+        let waits = !self.cwnd.grows_buffer_while_full() && self.can_send_after_ack(now);
         self.buffer.postpone_check(waits);
         !waits && self.expand_buffer(now)
     }
@@ -142,7 +142,7 @@ impl Sending {
 
     /// Returns whether data can be sent after an acknowledgement: lost segments, or queued data that is not
     /// paced.
-    pub(crate) fn lets_out(&self, now: Instant) -> bool {
+    pub(crate) fn can_send_after_ack(&self, now: Instant) -> bool {
         let lost = self.flight.needs_repair();
         let waits = self.queue.queued_bytes() > 0 && !self.queue.must_wait_for_more();
         let paced = self.cwnd.pacer().holds_back(now);

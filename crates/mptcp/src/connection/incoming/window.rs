@@ -342,7 +342,7 @@ impl Incoming {
     pub(in crate::connection) fn note_promise(&mut self, subflows: &Subflows, index: usize) {
         let window = subflows[index].tcp.receive().window();
         self.budget.told = window as u32;
-        if subflows[index].tells_own_window() {
+        if subflows[index].advertises_own_window() {
             return;
         }
         let edge = self.stream.acknowledged() + window;

@@ -65,13 +65,13 @@ impl Outgoing {
 
     /// Applies the new sizes of grown send buffers if the application has run.
     #[inline]
-    pub(in crate::connection) fn tell_delegated(
+    pub(in crate::connection) fn apply_grown_buffers(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,
     ) {
         if self.delegation.grew && !session.wakes_application() {
-            self.tell_buffers(session, subflows);
+            self.update_send_buffers(session, subflows);
         }
     }
 
@@ -84,10 +84,10 @@ impl Outgoing {
         subflows: &mut Subflows,
     ) {
         self.stream.notify_writable(session, subflows);
-        if session.config().leaves_to_turns() {
+        if session.config().defers_sending() {
             self.delegation.grew = true;
             if !session.wakes_application() {
-                self.tell_buffers(session, subflows);
+                self.update_send_buffers(session, subflows);
             }
         }
     }
@@ -95,7 +95,7 @@ impl Outgoing {
     /// Updates the connection's copies of the sizes of its subflows' send buffers, which may free
     /// space (`__mptcp_sync_sndbuf`). Linux also does this after a write (`mptcp_release_cb`).
     #[inline]
-    pub(super) fn tell_buffers(&mut self, session: &mut Session, subflows: &mut Subflows) {
+    pub(super) fn update_send_buffers(&mut self, session: &mut Session, subflows: &mut Subflows) {
         if std::mem::take(&mut self.delegation.grew) {
             for subflow in subflows.iter_mut() {
                 subflow.tcp.sending_mut().buffer_mut().tell();
@@ -108,7 +108,7 @@ impl Outgoing {
     /// necessary. Data for several subflows is sent at once.
     #[inline]
     pub(super) fn delegates(&mut self, session: &Session, on: SubflowSet, burst: u64) -> bool {
-        if !session.config().leaves_to_turns()
+        if !session.config().defers_sending()
             || self.request.ask != Ask::NewData
             || !session.wakes_application()
         {
@@ -176,7 +176,7 @@ impl Outgoing {
         subflows: &mut Subflows,
     ) -> bool {
         let Some(id) = self.delegation.decided.take() else { return true };
-        !self.put_question(session, subflows, false)
+        !self.prepare_request(session, subflows, false)
             || self.send_on(session, subflows, SubflowSet::one(id), None, self.delegation.burst)
     }
 }

@@ -60,7 +60,7 @@ impl Outgoing {
     /// Prepares the next request to the scheduler. Data to reinject comes first, then new data, then other
     /// data if the scheduler `reads` it. Returns false if there is no such data.
     #[inline]
-    pub(super) fn put_question(
+    pub(super) fn prepare_request(
         &mut self,
         session: &Session,
         subflows: &Subflows,
@@ -132,7 +132,7 @@ impl Outgoing {
         if new && !self.delegation.answers() && self.stream.window_end <= self.stream.cursor {
             self.scheduling.scheduler.on_window_closed(&self.scheduling.views);
         }
-        while self.put_question(session, subflows, reads) {
+        while self.prepare_request(session, subflows, reads) {
             match self.scheduling.scheduler.schedule(&self.request, &self.scheduling.views) {
                 Decision::Wait { until } => {
                     if let Some(at) = until.filter(|at| *at > now) {

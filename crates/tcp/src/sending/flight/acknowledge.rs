@@ -157,7 +157,7 @@ impl Flight {
         self.remove_acked(ack, prior_highest, &mut delivered);
         let removed = packets_out - self.packets_out();
         delivered.maybe_delayed = removed == 1 && self.is_lone_runt(ack, &delivered);
-        self.settle_duplicates(removed, &mut delivered.flags);
+        self.subtract_duplicates(removed, &mut delivered.flags);
         delivered
     }
 

@@ -31,7 +31,7 @@ impl Flight {
     /// Removes `acked` segments from the count. The first one was a hole, and the others were counted as
     /// duplicates (`tcp_remove_reno_sacks`).
     #[inline]
-    pub(in crate::sending) fn settle_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
+    pub(in crate::sending) fn subtract_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
         if self.selective || acked == 0 {
             return;
         }
@@ -121,7 +121,7 @@ mod tests {
             for _ in 0..acked {
                 subflow.sending.flight.drop_front();
             }
-            subflow.sending.flight.settle_duplicates(acked, &mut AckFlags::default());
+            subflow.sending.flight.subtract_duplicates(acked, &mut AckFlags::default());
             // One delivered segment is that of the handshake.
             (subflow.sending.flight.sacked_out, subflow.sending.flight.rate().delivered() - 1)
         };
@@ -141,13 +141,13 @@ mod tests {
             let mut flags =
                 AckFlags { original_acked: true, retransmission_acked: again, ..DUPLICATE };
             subflow.sending.flight.drop_front();
-            subflow.sending.flight.settle_duplicates(1, &mut flags);
+            subflow.sending.flight.subtract_duplicates(1, &mut flags);
             assert_eq!(flags.original_acked, original);
         }
         let mut with_sack = five();
         with_sack.sending.flight.set_selective(true);
         let mut flags = AckFlags { original_acked: true, retransmission_acked: true, ..DUPLICATE };
-        with_sack.sending.flight.settle_duplicates(1, &mut flags);
+        with_sack.sending.flight.subtract_duplicates(1, &mut flags);
         assert!(flags.original_acked);
     }
 

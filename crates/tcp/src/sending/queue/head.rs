@@ -28,7 +28,7 @@ impl Queue {
 
     /// Computes the number of socket buffers that will be added when `segments` of the queue are sent, with
     /// up to `most` in each (`tso_fragment`).
-    pub(crate) fn foresee(&mut self, mut segments: u64, most: u64) {
+    pub(crate) fn count_future_buffers(&mut self, mut segments: u64, most: u64) {
         let mss = u64::from(self.mss);
         let mut more = 0;
         let mut chunks = self.chunks.iter().peekable();

@@ -92,15 +92,15 @@ fn a_buffer_stays_as_it_is_for_who_does_not_wait_for_it() {
 #[test]
 fn an_acknowledgement_lets_out_what_is_lost_or_waits_and_is_not_held_back() {
     // tcp_data_snd_check. Data that is sent causes its own checks.
-    assert!(!flying(2).sending.lets_out(at(1)), "nothing waits");
+    assert!(!flying(2).sending.can_send_after_ack(at(1)), "nothing waits");
     let mut subflow = flying(2);
     write(&mut subflow, 1);
-    assert!(subflow.sending.lets_out(at(1)));
+    assert!(subflow.sending.can_send_after_ack(at(1)));
     subflow.sending.queue.set_window(2000);
-    assert!(!subflow.sending.lets_out(at(1)), "the peer has no room");
+    assert!(!subflow.sending.can_send_after_ack(at(1)), "the peer has no room");
     let mut subflow = flying(2);
     subflow.sending.flight.set_lost_out(1);
-    assert!(subflow.sending.lets_out(at(1)));
+    assert!(subflow.sending.can_send_after_ack(at(1)));
 }
 
 #[test]
