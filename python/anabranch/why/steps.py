@@ -79,7 +79,7 @@ class Causes:
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """The rate that a client got, compared with what its paths could carry.
+    """A client's rate, compared with the rate that its paths could carry.
 
     Attributes
     ----------
