@@ -99,7 +99,7 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
 
 
 def _captured(run: Run) -> dict[str, Any] | None:
-    """Return the parts of a captured session's report: UQ18's figures, and the values that are not visible."""
+    """Return the parts of a captured session's report: UQ18's figures and the values that are not visible."""
     if run.summary.get("world") != _CAPTURED:
         return None
     from anabranch.capture import figures
