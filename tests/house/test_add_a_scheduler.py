@@ -74,7 +74,7 @@ def test_the_page_about_inputs_has_a_file_for_each_section():
 @pytest.mark.parametrize(
     ("command", "shown"), STEPS + MORE_STEPS, ids=[command for command, _ in STEPS + MORE_STEPS]
 )
-def test_every_command_does_what_the_page_shows(command, shown, folder):
+def test_every_command_on_the_page_exits_as_shown(command, shown, folder):
     result = _run(command, folder)
     if shown:
         assert (result.returncode, result.stderr) == (2, shown)
@@ -91,7 +91,7 @@ def test_the_class_decides_as_min_rtt_does(folder):
 
 
 @pytest.mark.parametrize(("file", "quoted"), QUOTES, ids=[file for file, _ in QUOTES])
-def test_what_is_quoted_is_what_is_there(file, quoted):
+def test_quoted_code_matches_the_repository(file, quoted):
     assert quoted in text(file)
     if file.endswith("min_rtt.rs"):
         assert quoted == text(file)

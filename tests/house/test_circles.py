@@ -109,6 +109,6 @@ def test_a_crate_has_no_circle(crate):
     assert _circle(graph) == []
 
 
-def test_what_a_crate_takes_is_seen():
+def test_crate_graph_includes_imported_modules():
     assert "plugins" in _rust("plan")["plan"]
     assert "plugged" in _rust("python")["scheduler"]

@@ -48,7 +48,7 @@ def test_a_case_without_a_figure_and_a_figure_without_a_case_are_faults():
         ("rustc 1.2", False, "valgrind is not installed (apt install valgrind)"),
     ],
 )
-def test_what_cannot_be_judged_is_reported(compiler, valgrind, said):
+def test_unmet_requirements_of_the_cost_gate_are_reported(compiler, valgrind, said):
     assert cost.why_not("rustc 1.2", compiler, valgrind=valgrind) == said
 
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_judged_is_reported(compiler, valgrind, said):
     ("counts", "status", "told"),
     [({"W": 1_020_000}, 1, "error: W: 1,020,000"), ({"W": 1_000_000}, 0, ""), ({"W": 1}, 0, "notice: W: 1 ")],
 )
-def test_the_gate_ends_with_what_it_found(monkeypatch, capsys, tmp_path, counts, status, told):
+def test_gate_exit_status_matches_its_findings(monkeypatch, capsys, tmp_path, counts, status, told):
     here = cost.subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout
     figures = tmp_path / "costs.toml"
     figures.write_text(cost.written(here.strip(), {"W": 1_000_000}), encoding="utf-8")

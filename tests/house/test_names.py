@@ -119,7 +119,7 @@ def missing(name: str) -> list[str]:
     return [word for word in re.findall(r"[A-Za-z_]\w*", name) if word not in known and not is_place(word)]
 
 
-def test_the_architecture_names_what_is_there():
+def test_names_in_the_architecture_page_exist():
     found = names(text("ARCHITECTURE.md"))
     assert len(found) > 100
     assert [gone for name in found for gone in missing(name)] == []

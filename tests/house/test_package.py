@@ -81,7 +81,7 @@ def _inside(names):
     return {name.partition("anabranch/")[2] for name in names if "/anabranch/" in f"/{name}"}
 
 
-def test_both_have_what_the_program_reads_and_no_more(sdist, wheel):
+def test_sdist_and_wheel_contain_exactly_the_data_files(sdist, wheel):
     with zipfile.ZipFile(wheel) as archive:
         of_wheel = _inside(archive.namelist())
     with tarfile.open(sdist) as archive:
@@ -104,7 +104,7 @@ def test_both_have_what_the_program_reads_and_no_more(sdist, wheel):
     assert any(name.endswith("crates/trace/src/lib.rs") for name in names)
 
 
-def test_an_installed_program_does_what_this_one_does(installed, tmp_path):
+def test_installed_program_gives_the_same_results(installed, tmp_path):
     here = Path(sys.executable).parent
     run = ("run", "bulk-two-paths", "--set", "application.bytes=1MB", "--json")
     there, ours = (json.loads(call(folder / "anabranch", *run, cwd=tmp_path)) for folder in (installed, here))

@@ -129,7 +129,7 @@ def _result(page):
 
 
 @pytest.mark.slow
-def test_the_result_is_what_the_demo_prints(elsewhere):
+def test_readme_result_matches_the_demo_output(elsewhere):
     program = Path(sys.executable).parent / "anabranch"
     wide = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
     done = subprocess.run(

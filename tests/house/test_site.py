@@ -32,7 +32,7 @@ def written():
     return done.stdout
 
 
-def test_the_page_of_commands_is_what_the_command_line_says():
+def test_command_page_is_up_to_date():
     assert text(_COMMANDS) == written(), "make docs writes it"
 
 

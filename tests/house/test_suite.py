@@ -33,7 +33,7 @@ def test_the_totals_of_both_runners_are_added_up():
     assert suite.counts("nothing")["passed"] == 0
 
 
-def test_the_end_says_what_was_left_out_and_what_failed():
+def test_summary_lists_skipped_tests_and_failures():
     found = {"passed": 9, "failed": 0, "skipped": 3, "left": 8}
     assert suite.summary("quick", found, [], 12.3) == (
         "make test: 9 tests passed, 3 skipped, in 12 CPU seconds beyond building; "
@@ -182,7 +182,7 @@ def test_a_step_that_fails_keeps_no_other_from_running(monkeypatch, capfd):
     assert run(monkeypatch, second) == 0
 
 
-def test_what_runs_beside_has_begun_before_the_others_and_goes_first(monkeypatch, capfd, tmp_path):
+def test_parallel_step_starts_first_and_keeps_its_priority(monkeypatch, capfd, tmp_path):
     file = tmp_path / "begun"
     asked = f"import os, pathlib, time; file = pathlib.Path({str(file)!r}); nice = os.nice(0)"
     beside = step("beside", f"{asked}; file.touch(); print(f'nice {{nice}}, then')")
@@ -210,7 +210,7 @@ sys.exit(suite.main("quick"))
 
 
 @pytest.mark.parametrize("steps", [0, 1], ids=["only real packets are left", "another step runs too"])
-def test_what_runs_beside_clears_up_when_the_suite_is_stopped(steps, tmp_path):
+def test_parallel_step_cleans_up_on_sigterm(steps, tmp_path):
     file = tmp_path / "begun"
     with subprocess.Popen(
         (sys.executable, "-c", STOPPED, str(steps), str(file)), cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -260,7 +260,7 @@ def test_every_test_there_is_runs_in_one_of_them():
     assert everything["make lint"][-1] == "lint"
 
 
-def test_what_is_ignored_is_long_and_says_why():
+def test_every_ignored_rust_test_is_long_and_has_a_reason():
     ignored = {name: re.findall(r"#\[ignore\b[^\n]*", text(name)) for name in matching(".rs")}
     found = [f"{name}: {line}" for name, lines in ignored.items() for line in lines]
     assert [line for line in found if not re.search(r'#\[ignore = "long: [^"]{8,}"\]', line)] == []

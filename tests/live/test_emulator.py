@@ -120,7 +120,7 @@ def test_a_program_has_the_timers_that_it_has_elsewhere(capfd, monkeypatch, befo
     assert capfd.readouterr().out == elsewhere
 
 
-def test_a_program_runs_as_the_user_who_called_sudo(monkeypatch, capfd):
+def test_program_runs_as_the_calling_sudo_user(monkeypatch, capfd):
     found = pwd.getpwnam("nobody")
     told = subprocess.run(["id", "-G", "nobody"], capture_output=True, text=True, check=True).stdout
     own = {int(word) for word in told.split()}

@@ -94,7 +94,7 @@ def test_the_host_is_the_same_before_during_and_after():
 
 
 @pytest.mark.parametrize("moments", [3, pytest.param(20, marks=pytest.mark.slow)])
-def test_what_a_killed_run_leaves_is_taken_away_by_the_next(moments):
+def test_next_run_removes_namespaces_of_a_killed_run(moments):
     before, processes = host(), []
     draws = random.Random(1)
     left = 0

@@ -111,7 +111,7 @@ def test_datagrams_of_others_leave_the_rest_of_a_path():
     assert 0.4 * most < run.rows("connections")[0]["bytes_read"] <= 1.02 * most
 
 
-def test_flows_of_others_begin_and_end_as_the_scenario_says():
+def test_cross_traffic_follows_the_scenario_schedule():
     run = beside(
         {"name": "calls", "path": "wifi", "kind": "poisson", "rate": "1 Mbit/s"},
         {

@@ -64,7 +64,7 @@ def watched(given, **more):
     return run, listener.told
 
 
-def test_what_is_reported_while_it_runs_agrees_with_the_trace():
+def test_live_reports_agree_with_the_final_trace():
     run, told = watched(FILM)
     running = [moment for one in told if one["over"] is None for moment in one["moments"]]
     # Or the event came at the end.
@@ -159,7 +159,7 @@ class Raises:
             raise ZeroDivisionError
 
 
-def test_what_watching_raises_stops_the_run_at_once():
+def test_exception_in_the_watch_callback_stops_the_run():
     given = {**FILM, "application": {"kind": "bulk", "duration": "60 s"}, "events": []}
     raises, heard = Raises(3), []
     with pytest.raises(ZeroDivisionError):
@@ -170,7 +170,7 @@ def test_what_watching_raises_stops_the_run_at_once():
     assert heard[-1] < 5
 
 
-def test_the_command_says_where_and_tells_the_end():
+def test_watch_prints_its_url_and_streams_the_end():
     words = (
         "live",
         "wifi-lte",
@@ -206,7 +206,7 @@ def test_the_command_refuses_an_address_that_others_reach():
 
 
 @pytest.mark.slow
-def test_without_root_nobody_would_reach_the_page():
+def test_watch_needs_root():
     words = ("live", "wifi-lte", "--application", "bulk", "--watch")
     done = subprocess.run(
         [sys.executable, "-m", "anabranch", *words],

@@ -45,7 +45,7 @@ def test_subflows_are_reported_by_either_server(server):
     assert any("lateness" in note for note in run.notes)
 
 
-def test_what_a_run_says_of_itself_is_documented():
+def test_every_key_of_the_run_summary_is_documented():
     page = Path(__file__).parents[2].joinpath("docs/reference/trace.md").read_text(encoding="utf-8")
     told = page.partition("## Summary of a run\n")[2].partition("\n## ")[0]
     summary = run_live(load(GIVEN)).summary
@@ -108,7 +108,7 @@ def test_pictures_and_sound_come_side_by_side_with_any_ends(server, client):
     assert carried == ["lte", "lte", "wifi", "wifi"]
 
 
-def test_the_simulator_says_the_same():
+def test_simulator_and_gateway_agree_on_goodput():
     figures = {figure.name: figure for figure in parity(load(GIVEN), trials=2)}
     goodput = figures["goodput, Mb/s"]
     assert all(len(goodput.values[world]) == 2 for world in WORLDS)
@@ -133,7 +133,7 @@ def test_a_class_in_python_schedules_real_packets(tmp_path):
     assert down["lte.down"] > down["wifi.down"]
 
 
-def test_what_real_packets_are_not_given_is_refused():
+def test_live_run_rejects_several_clients():
     with pytest.raises(ScenarioError, match="one client"):
         run_live(load({**GIVEN, "clients": 2}))
 
@@ -149,7 +149,7 @@ def command(*words):
     )
 
 
-def test_the_command_tells_all_faults_at_once():
+def test_live_command_reports_all_errors_together():
     done = command(
         "live",
         "bulk-two-paths",

@@ -103,7 +103,7 @@ def test_both_worlds_are_run_compared_and_kept(study, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interrupt_leaves_nothing_and_keeps_what_is_done(study, tmp_path):
+def test_interrupt_cleans_up_and_keeps_finished_runs(study, tmp_path):
     done = subprocess.run(command(study, "--only", "ours"), cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     process = subprocess.Popen(

@@ -28,7 +28,7 @@ def run(*words):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nobody")
-def test_who_is_not_root_has_real_packets():
+def test_live_run_works_without_root():
     who = subprocess.run([*NOBODY, "id", "-u"], capture_output=True, text=True, check=True)
     assert who.stdout.strip() == "1000"
     done = run("live", "bulk-two-paths", "--set", "application.bytes=200kB", "--json")

@@ -231,7 +231,7 @@ def test_hlsjs_plays_a_ladder_over_both_paths(ladder):
     assert left_behind() == []
 
 
-def test_what_a_program_does_not_play_is_refused():
+def test_viewer_rejects_films_it_cannot_play():
     with pytest.raises(InputError, match="no such viewer: vcl"):
         run_live(load(FILM), viewer="vcl")
     with pytest.raises(InputError, match=r'hls\.js plays application\.kind = "adaptive"'):
@@ -242,7 +242,7 @@ def test_what_a_program_does_not_play_is_refused():
 
 
 @pytest.mark.slow
-def test_vlc_stands_still_for_as_long_as_the_simulator_says():
+def test_vlc_freeze_time_matches_the_simulator():
     """A path of little more than the film's rate is down from 6 to 11 s. The buffer lasts until about 8.6 s.
 
     VLC counts no underflow until data arrives again, and then half a second to a second of rebuffering.

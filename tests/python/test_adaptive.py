@@ -75,7 +75,7 @@ def one_client():
     }  # fmt: skip
 
 
-def test_what_the_viewer_saw():
+def test_qoe_metrics_match_values_computed_by_hand():
     assert metrics.qoe(one_client()) == {
         "buffer_underflows": 1,
         "recovery_time_s": 2.0,

@@ -81,7 +81,7 @@ def test_each_candidate_has_a_trial_and_all_of_the_budget_is_spent(number, facto
         assert sorted(own) == list(range(len(own))), "from the first trial on, none left out"
 
 
-def test_what_is_far_behind_gets_no_more():
+def test_clearly_worse_candidates_get_no_more_runs():
     values = [lambda run, own=own: own + LUCK[(run + own) % 8] / 10 for own in (1, 50, 2, 51)]
     found = counts(played(values)[0])
     assert found[0] == found[2] == 1
@@ -116,7 +116,7 @@ def test_luck_of_ones_own_is_not_taken_for_anothers():
     assert spending.Standing(seen, (False, False)).means == [16.0, 11.0]
 
 
-def test_what_draws_nothing_is_run_once():
+def test_deterministic_candidates_run_once():
     values = [lambda _, own=own: own for own in (1.0, 2.0, 3.0)]
     assert counts(played(values, 30, [True] * 3)[0]) == [1, 1, 1]
     assert counts(played(values, 30, [True, True, False], 8)[0]) == [1, 1, 8]
@@ -248,7 +248,7 @@ def test_a_choice_counts_its_rivals_as_comparisons():
     assert comparisons([ONE, TWO, ODD] * 3, range(9)) == 8, "nine candidates have eight rivals"
 
 
-def test_what_the_kernel_can_do_is_chosen_where_it_is_as_good():
+def test_kernel_candidate_wins_a_tie():
     assert evidence([10.0, 11.0, 12.0], [10.01, 11.01, 12.02]).choose([TWO, ODD], [0, 1]) == 0
 
 
@@ -285,7 +285,7 @@ def test_a_path_that_helps_is_used():
     assert {row["path"] for row in again.qos["subflows"]} == {"wifi", "lte"}
 
 
-def test_a_repeat_runs_nothing_and_says_the_same(tmp_path):
+def test_repeated_advice_runs_nothing_and_is_equal(tmp_path):
     asked = {**FEW, "trials": 5, "out": tmp_path}
     first = anabranch.advise(tables(WIFI, BAD), **asked)
     calls = []
@@ -294,7 +294,7 @@ def test_a_repeat_runs_nothing_and_says_the_same(tmp_path):
     assert again.to_json() == first.to_json()
 
 
-def test_what_was_interrupted_goes_on(tmp_path):
+def test_interrupted_advice_resumes(tmp_path):
     asked = {**FEW, "trials": 5}
     whole = anabranch.advise(tables(WIFI, BAD), **asked)
 
@@ -313,7 +313,7 @@ def test_what_was_interrupted_goes_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_who_runs_does_not_matter():
+def test_advice_is_independent_of_the_worker_count():
     asked = {**FEW, "trials": 5}
     alone = anabranch.advise(tables(WIFI, LIKE), **asked)
     assert anabranch.advise(tables(WIFI, LIKE), **{**asked, "workers": 2}).to_json() == alone.to_json()
@@ -359,7 +359,7 @@ def test_the_kernels_settings():
     assert "ip mptcp" not in alone
 
 
-def test_what_no_kernel_has_the_gateway_does():
+def test_gateway_command_covers_schedulers_no_kernel_has():
     text = carry.gateway(ODD)
     assert text.startswith("anabranch gateway ")
     assert text.endswith("--scheduler blest --congestion cubic")
@@ -421,7 +421,7 @@ def advised():
     return anabranch.advise({**tables(lossy, LIKE), "name": f"{NASTY}film"}, **FEW, budget=30)
 
 
-def test_the_page_says_what_to_use_on_top_and_loads_nothing(advised, tmp_path):
+def test_advice_page_starts_with_advice_and_is_self_contained(advised, tmp_path):
     path = advised.report(tmp_path / "advice.html")
     page = path.read_text(encoding="utf-8")
     assert len(page.encode()) < 300_000

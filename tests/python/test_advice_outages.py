@@ -63,7 +63,7 @@ def test_each_kind_of_handoff_has_all_rules_tried(kind):
         {"links": [{"name": "cell", "delay": "5 ms", "model": "starlink"}]},
     ],
 )
-def test_what_makes_a_path_silent_has_all_rules_tried(more):
+def test_silent_paths_get_every_outage_rule_as_candidate(more):
     assert names(tables(WIFI, LTE, **more)) == ALL
 
 
@@ -176,7 +176,7 @@ def cell_of(candidate, raw):
     return Cell(scenario="small", raw=json.dumps(raw), folder=".", settings=candidate.settings(), labels=())
 
 
-def test_rules_that_gain_nothing_are_not_advised_and_what_the_kernel_can_do_comes_first():
+def test_outage_rules_need_a_gain_and_kernel_rules_come_first():
     kernel, cap, dsack = (
         candidates.Candidate(paths=("wifi",), scheduler=None, congestion="cubic", outages=rules)
         for rules in outages.NAMED.values()
@@ -309,7 +309,7 @@ def test_an_advice_names_the_rules(tmp_path):
 
 
 @pytest.mark.parametrize("said", [False, True])
-def test_a_sentence_says_what_the_rules_gain(said):
+def test_gain_of_the_outage_rules_is_stated(said):
     """Judged from rows by hand: with the cap 4 s still instead of 6 s, or no difference."""
     what = asked(tables(WIFI), outages=["kernel", "cap"])
     seen = Evidence(score=score.Score(kind="progressive", film_s=60.0), exact=(False, False))

@@ -218,7 +218,7 @@ def test_the_scenarios_own_settings_have_their_verdict_where_the_advice_differs(
     assert own in found.sentences
 
 
-def test_what_is_known_of_films_over_two_paths_is_stated():
+def test_advice_for_a_film_cites_known_results():
     from dataclasses import replace
 
     from anabranch.metrics import score
@@ -231,7 +231,7 @@ def test_what_is_known_of_films_over_two_paths_is_stated():
     assert film.to_json()["known"] == film.known
 
 
-def test_what_is_known_has_the_means_of_the_study():
+def test_known_results_quote_the_means_of_the_study():
     # The rows of docs/returning-paths.md with the kernel's defaults and with min-rtt-0.9x and BBR.
     page = (Path(__file__).parents[2] / "docs" / "returning-paths.md").read_text(encoding="utf-8")
     table = re.findall(

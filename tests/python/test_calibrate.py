@@ -137,7 +137,7 @@ def test_modes_closer_than_the_target_are_no_matter():
     assert one.verdict == "ok"
 
 
-def test_a_figure_without_a_target_is_only_told():
+def test_figure_without_a_target_is_not_judged():
     one = compare.judge("sf1_cwnd_median", [1, 1, 1], [50], None)
     assert (one.verdict, one.why, one.allowed) == ("not judged", "no target", None)
 
@@ -244,7 +244,7 @@ def test_links_are_as_late_as_the_trials_tell():
     assert [path["jitter"] for path in usual] == ["0.24 ms", "0.24 ms"]
 
 
-def test_a_row_tells_how_late_its_links_were():
+def test_row_records_the_lateness_of_its_links():
     measured = {one.setting.name: one for one in read.read(read.SHIPPED / "odd", name="odd").measured}
     late = measured["odd/bulk/HB/reno"].lateness_us
     assert len(late) == 2
@@ -272,7 +272,7 @@ def test_the_same_losses_are_those_of_the_trials_by_turns():
 
 
 @pytest.mark.module
-def test_runs_with_the_same_losses_lose_what_the_kernel_lost():
+def test_replayed_losses_match_the_kernel_loss_count():
     """Row lossy_S1_cubic_5: 87 of the first 18,479 packets are lost; ten trials have 83 to 103."""
     measured = next(one for one in read.shipped().measured if one.setting.name == "bulk/S1/cubic")
     run = measured.seeds.index(897_888)
@@ -329,7 +329,7 @@ def test_the_shipped_measurements_are_read_and_pooled():
 
 
 @pytest.mark.module
-def test_what_came_with_the_program_is_all_its_folders():
+def test_shipped_ground_truth_contains_every_folder():
     truth = read.shipped()
     by_name = {one.setting.name: one for one in truth.measured}
     assert truth.refused == ()
@@ -411,7 +411,7 @@ def test_a_case_has_one_description(folder):
     ("content", "message"),
     [(b"", "an empty file"), (b"\xff\xfe\x00", "not UTF-8"), (b"run\n1\n", "missing column: `goodput_mbps`")],
 )
-def test_what_is_no_table_is_reported(tmp_path, content, message):
+def test_invalid_bulk_csv_raises_an_input_error(tmp_path, content, message):
     (tmp_path / "bulk.csv").write_bytes(content)
     with pytest.raises(InputError, match=message):
         read.read(tmp_path)
@@ -474,7 +474,7 @@ def test_a_run_over_processes_is_the_same_as_in_one():
 
 @pytest.mark.slow
 @pytest.mark.module
-def test_the_page_keeps_what_was_written_by_hand(tmp_path):
+def test_calibration_page_keeps_hand_written_text(tmp_path):
     docs = tmp_path / "calibration.md"
     first = call("--only", "S4/reno", "--runs", 1, "--workers", 1, "--docs", docs)
     assert first.exit_code == 0
@@ -591,7 +591,7 @@ def test_a_series_that_is_missing_is_reported_before_anything_runs(tmp_path, fol
     assert "bulk_S4_reno_1.rx.csv.gz" in told.stderr
 
 
-def test_pages_keep_only_what_stands_between_the_marks():
+def test_only_text_between_the_marks_is_kept():
     assert page.kept(f"a\n{page.KEPT[0]}\n\nb\n\n{page.KEPT[1]}\nc") == "b"
     assert page.kept(f"{page.KEPT[1]} {page.KEPT[0]}") == page.kept("") == "Nobody has written this yet."
 

@@ -156,7 +156,7 @@ def test_a_subflow_that_the_server_opened_is_judged_from_the_other_end():
     assert [path.client for path in session.paths] == ["a0", "b1"]
 
 
-def test_a_report_names_the_side_and_what_is_not_visible(session, tmp_path):
+def test_capture_report_names_the_side_and_its_blind_spots(session, tmp_path):
     _, file = session
     page = tmp_path / "page.html"
     assert command(file, "--report", page).exit_code == 0

@@ -201,7 +201,7 @@ def small(tmp_path, trials=3, extra=()):
 
 
 @pytest.mark.module
-def test_the_command_runs_what_is_missing_and_judges(tmp_path):
+def test_claims_command_runs_missing_trials_and_judges(tmp_path):
     page = tmp_path / "claims.md"
     result = small(tmp_path, trials=8, extra=["--docs", str(page), "--json"])
     assert result.exit_code == 0, result.stderr
@@ -234,7 +234,7 @@ def test_the_command_runs_what_is_missing_and_judges(tmp_path):
 
 
 @pytest.mark.module
-def test_a_pilot_runs_on_other_luck_and_tells_how_many_trials_are_needed(tmp_path):
+def test_pilot_uses_another_seed_and_estimates_the_trial_count(tmp_path):
     assert small(tmp_path, trials=1).exit_code == 0
     given = ["study", "pilot", str(tmp_path / "studies" / "mine"), "--workers", "1", "--out"]
     result = CliRunner().invoke(app, [*given, str(tmp_path / "pilot"), "--json"])

@@ -67,7 +67,7 @@ def test_cross_traffic_has_a_table_of_its_own(scenario):
     assert re.search(r"cross-1 +cubic +3 +\S+ +3\.00 +1\.00 +15", text)
 
 
-def test_a_film_shows_what_the_viewer_saw(scenario):
+def test_film_run_prints_the_viewer_metrics(scenario):
     result = call(
         "run", scenario, "--set", "application.kind=progressive", "--set", "application.film=papers-film"
     )
@@ -83,7 +83,7 @@ def test_report_and_packets_are_written(scenario, tmp_path):
     assert "r.html" not in result.stdout
 
 
-def test_a_failed_expectation_is_1_and_still_tells_all(scenario):
+def test_failed_expectation_exits_1_with_full_output(scenario):
     result = call("run", scenario, "--json", "--set", "expect.goodput_mbps={ min = 999 }")
     assert result.exit_code == 1
     assert "failed: expected goodput_mbps >= 999, found" in result.stderr
@@ -170,7 +170,7 @@ def test_check(scenario):
     assert plan["application"]["duration_ns"] == 10 * 10**9
 
 
-def test_check_says_when_nothing_can_arrive(tmp_path):
+def test_check_warns_if_every_path_loses_all_packets(tmp_path):
     dead = tmp_path / "dead.toml"
     link = 'name = "{}"\nrtt = "50 ms"\nrate = "5 Mbit/s"\n{}\n'
     head = 'name = "dead"\n[application]\nkind = "bulk"\nbytes = "1 MB"\n'
@@ -189,7 +189,7 @@ def test_check_says_when_nothing_can_arrive(tmp_path):
         assert (nothing in said, "s of session" in said) == (dies, not dies), said
 
 
-def test_init_writes_what_check_accepts(scenario, tmp_path):
+def test_check_accepts_the_file_init_writes(scenario, tmp_path):
     assert call("init", "new.toml").exit_code == 0
     assert call("check", "new.toml").exit_code == 0
     again = call("init", "new.toml")

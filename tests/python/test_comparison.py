@@ -64,7 +64,7 @@ def test_sets_are_each_alone_every_pair_all_but_one_and_all():
         paths.sets("a")
 
 
-def test_what_concerns_other_paths_is_left_out():
+def test_restricting_a_scenario_drops_other_paths():
     raw = {
         **BULK,
         "links": [{"name": "cell", "rate": "9 Mbit/s"}, {"name": "cable", "rate": "9 Mbit/s"}],

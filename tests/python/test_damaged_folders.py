@@ -113,7 +113,7 @@ def test_no_flipped_bit_gives_other_values_without_a_word(here):
     "how",
     ["flip", pytest.param("cut", marks=pytest.mark.slow), pytest.param("gone", marks=pytest.mark.slow)],
 )
-def test_the_next_sweep_repairs_what_is_damaged(here, name, how):
+def test_next_sweep_repairs_a_damaged_folder(here, name, how):
     before = seen()
     # Only traces of the last sweep's runs can be made again.
     identity = polars.read_parquet(here / "runs.parquet").get_column("identity")[0]

@@ -109,7 +109,7 @@ def test_every_scheduler_in_rust_is_asked_through_one_that_agrees(tmp_path, sche
     assert {chosen["taken"], chosen["other"]} == {0, 1}
 
 
-def test_what_cannot_be_told_is_refused(tmp_path):
+def test_why_rejects_decision_together_with_at(tmp_path):
     out = made(tmp_path, "min-rtt")
     assert call("why", out, "--decision", "0", "--at", "1").exit_code == 2
 

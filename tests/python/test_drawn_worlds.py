@@ -250,7 +250,7 @@ def test_a_key_of_an_arm_that_no_scenario_has_is_reported_once(folder):
 
 
 @pytest.mark.module
-def test_more_worlds_run_only_what_is_missing(folder, tmp_path):
+def test_more_worlds_run_only_the_missing_runs(folder, tmp_path):
     study = studies.read(folder)
     out = tmp_path / "out"
     few = runner.run(studies.sweep(folder, study, worlds=2), out, workers=1)
@@ -285,7 +285,7 @@ def test_a_printed_world_is_that_of_the_study(folder, tmp_path):
     assert plans[0].alike == plans[1].alike
 
 
-def test_show_refuses_what_is_not_there(folder):
+def test_show_rejects_unknown_arms_and_rows(folder):
     assert "did you mean `slow`?" in call("study", "show", folder, "--world", 0, "--arm", "slw").stderr
     assert "did you mean `calm`?" in call("study", "show", folder, "--world", 0, "--row", "clam").stderr
     assert "without `--world`" in call("study", "show", folder, "--arm", "slow").stderr
@@ -416,7 +416,7 @@ def test_faults_of_the_kinds_of_a_scenario(folder, old, new, message):
     assert message in str(caught.value)
 
 
-def test_returning_paths_draws_what_its_readme_states():
+def test_returning_paths_worlds_match_the_readme_distributions():
     """Ranges and shares of studies/returning-paths/README.md, over its own worlds, within 4 standard errors."""
     folder = studies.find("returning-paths")
     study = studies.read(folder)

@@ -29,7 +29,7 @@ def faults(**keys):
     return {fault.key: (fault.message, fault.hint) for fault in caught.value.faults}
 
 
-def test_by_default_both_sides_accept_and_the_plan_says_nothing():
+def test_default_ecn_is_omitted_from_the_plan():
     for same in (
         transport(),
         transport(ecn="accept"),

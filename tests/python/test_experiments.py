@@ -70,7 +70,7 @@ def test_a_sweep_is_that_of_the_command_line_byte_for_byte(tmp_path):
 
 
 @pytest.mark.module
-def test_the_command_line_goes_on_with_what_python_began(tmp_path):
+def test_command_line_continues_a_sweep_started_in_python(tmp_path):
     swept(out=tmp_path / "out", trials=1)
     options = ("--grid", "transport.scheduler=min-rtt,linux", "--set", "application.bytes=300kB")
     told = call(
@@ -252,7 +252,7 @@ def parsed(text):
     return ET.fromstring(f"<all>{text.replace('&nbsp;', ' ')}</all>")
 
 
-def test_what_a_notebook_shows_is_small_and_escaped():
+def test_notebook_html_is_small_and_escaped():
     run = anabranch.run({**BULK, "application": {"film": "papers-film"}})
     found = anabranch.sweep(BULK, grid=GRID, trials=2, workers=1)
     compared = anabranch.compare(BULK, trials=2, workers=1)

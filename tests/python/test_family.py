@@ -77,7 +77,7 @@ def test_cross_traffic_has_its_paths_family_by_default():
     assert [group.get("family") for group in groups] == ["ipv6", None, "ipv6", None]
 
 
-def test_every_fault_is_reported_with_what_could_be_meant():
+def test_every_family_error_is_reported_with_a_hint():
     told = faults("ipv5", "ipv6", transport={"mss": "1239 B"}, cross_traffic=[{"path": "p0", "family": "v6"}])
     assert told == {
         "paths.p0.family": ("unknown family: `ipv5`", "did you mean `ipv6`?"),

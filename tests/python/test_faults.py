@@ -247,7 +247,7 @@ def test_a_file_is_read_as_it_is_now_whatever_became_of_the_tables_read_before(t
     assert loading.tables(file) == {"name": "o"}
 
 
-def test_what_an_override_replaced_has_no_lines_any_more(tmp_path):
+def test_overridden_values_have_no_line_numbers(tmp_path):
     file = tmp_path / "table.toml"
     file.write_text(
         'name = "n"\n[application]\nkind = "bulk"\nbytes = "1 MB"\n[transport]\n'

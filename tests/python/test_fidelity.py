@@ -126,7 +126,7 @@ def laboratory(tmp_path):
     return {**os.environ, "LAB": str(guest.parent), "UML": str(kernel)}
 
 
-def test_what_was_measured_is_not_measured_again(tools, tmp_path, laboratory, capfd):
+def test_laboratory_skips_measured_trials(tools, tmp_path, laboratory, capfd):
     folder = tmp_path / "1001"
     folder.mkdir()
     drawn = tools["draw"].settings(2, 1001)

@@ -89,7 +89,7 @@ def test_a_kernels_client_does_not_race(tmp_path):
 
 
 @pytest.mark.module
-def test_a_film_starts_earlier_by_what_its_connections_save():
+def test_faster_connections_shorten_the_startup_delay():
     # Three connections of VLC 3 open one after another, each over its first path in 1 s and by a race in 120 ms.
     film = {"kind": "progressive", "film": "papers-film", "duration": "20 s"}
     first, race = (anabranch.run(scenario(transport, "1 s", "20 ms", **film)) for transport in ({}, RACE))

@@ -135,7 +135,7 @@ def test_a_file_that_cannot_be_read_is_a_fault_of_the_input(content, tmp_path):
         (errno.EACCES, "the device `tun0`: Permission denied", "/dev/net/tun"),
     ],
 )
-def test_what_the_host_does_not_give_has_its_hint(number, said, hint):
+def test_missing_host_resource_error_has_a_hint(number, said, hint):
     error = gateways._missing(settings(), OSError(number, said))
     assert said in str(error)
     assert hint in error.fault.hint

@@ -48,7 +48,7 @@ def test_a_place_is_an_address_and_a_port(place, found):
         "x:80",
     ],
 )
-def test_what_is_no_place_is_reported(place):
+def test_invalid_socket_address_is_reported(place):
     fault = split(place, "--metrics")
     assert isinstance(fault, Fault)
     assert fault.where == "--metrics"
@@ -223,7 +223,7 @@ def printed(given, public=(), **more):
     return host_setup.text(given, user="web", public=public, mtu=1400, command=command, **more)
 
 
-def test_what_root_does_before_is_printed():
+def test_setup_commands_for_root_are_printed():
     both = settings(listen=("10.9.0.1:443", "[fd09::1]:443"), announce=("10.9.0.2",))
     lines = printed(both, ("203.0.113.7:8443", "[2001:db8::7]:443")).splitlines()
     for line in (

@@ -39,12 +39,12 @@ def test_no_two_curves_are_the_same_but_by_design(setting):
     assert same == curves.SAME.keys()
 
 
-def test_nothing_is_kept_of_what_is_not_run():
+def test_golden_folder_has_no_stale_curves():
     run = {curves.Curve(plugin=label(p), setting=s, windows=[]).file.name for p, s in SHOWN}
     assert {path.name for path in curves.FOLDER.iterdir()} == run
 
 
-def test_the_settings_do_to_the_window_what_they_say():
+def test_golden_settings_shape_the_window_as_named():
     """Losses occur at their stated times, and the limited application leaves the window unused before the first."""
     import anabranch
 

@@ -164,7 +164,7 @@ def test_each_cell_has_the_data_files_that_its_parameters_name():
 
 
 @pytest.mark.slow
-def test_more_values_and_another_axis_run_only_what_is_missing():
+def test_growing_a_grid_runs_only_the_missing_runs():
     swept(values="linux")
     assert counted(swept()) == (2, 2)
     assert shown() == afresh()

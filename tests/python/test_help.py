@@ -71,7 +71,7 @@ def test_every_command_has_examples_of_itself():
         assert any(line.startswith(f"anabranch {words}") for line in examples(words)), words
 
 
-def test_the_list_of_commands_says_what_each_command_says_of_itself():
+def test_command_list_matches_each_commands_own_help():
     """The list of commands is written from the table, without importing the commands."""
     told = {name: line for names in _app.COMMANDS.values() for name, line in names.items()}
     group = typer.main.get_command(_app.app)
@@ -129,7 +129,7 @@ def test_every_example_is_understood(line):
 
 @pytest.mark.module
 @pytest.mark.slow
-def test_examples_do_what_they_say_one_after_the_other(tmp_path, monkeypatch):
+def test_help_examples_succeed_in_order(tmp_path, monkeypatch):
     for words in ["", *commands()]:
         folder = tmp_path / (words.replace(" ", "-") or "root")
         folder.mkdir()

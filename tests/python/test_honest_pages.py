@@ -48,7 +48,7 @@ def test_a_session_that_was_cut_short_was_not_played_to_the_end(scenario, tmp_pa
 
 
 @pytest.mark.module
-def test_the_table_says_what_ended_the_session():
+def test_table_gives_the_reason_a_session_ended():
     base = ("run", "two-paths", "--set", "application.film=leo24-film", "--set")
     short = call(*base, "application.duration=10s").stdout
     assert re.search(r"played to the end +no: the session ended after 10 s \(application.duration\)", short)
@@ -63,7 +63,7 @@ def links_of(run):
     return {link["name"]: (link["rate"], link["delay"], link["loss"]) for link in report._build._links(run)}
 
 
-def test_what_a_recording_brings_is_called_the_recording_s(tmp_path):
+def test_link_properties_from_a_recording_are_labelled(tmp_path):
     whole, bare, ticks = tmp_path / "whole.csv", tmp_path / "bare.csv", tmp_path / "ticks.down"
     whole.write_text("t_s,rate_mbps,delay_ms,loss\n0,5,20,0.01\n1,6,30,0\n", encoding="utf-8")
     bare.write_text("t_s,rate_mbps\n0,5\n1,6\n", encoding="utf-8")
@@ -292,7 +292,7 @@ def test_columns_with_equal_names_are_distinguished(results):
     assert rows == [{"a": 1, "a_1": 2, "a_1_1": 3, "a_2": 4}]
 
 
-def test_anything_that_a_query_answers_can_be_said_in_json(results):
+def test_every_sql_type_is_converted_to_json(results):
     sql = "SELECT 'nan'::DOUBLE n, 1.5::DECIMAL(4, 2) d, DATE '2020-01-02' t, [1, 2] l, {'a': 1} s"
     (row,) = json.loads(call("results", results, "--sql", sql, "--json").stdout)
     assert row == {"n": None, "d": 1.5, "t": "2020-01-02", "l": [1, 2], "s": {"a": 1}}

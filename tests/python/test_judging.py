@@ -166,7 +166,7 @@ def test_outside_every_trial_no_interval_helps():
     assert compare.judge("x", high, [101.9], Target(absolute=2)).verdict == "ok"
 
 
-def test_what_the_simulator_does_not_have_is_a_miss():
+def test_figure_missing_from_the_simulator_is_a_miss():
     one = compare.judge("x", [8, 8], [], Target(relative=0.5))
     assert (one.simulator, one.runs, one.error, one.verdict) == (None, 0, None, "miss")
     assert one.why == "the simulator has none"
@@ -289,7 +289,7 @@ def test_eleven_trials_have_no_modes():
     assert compare.judge("x", MODES[1:12], [5], Target(absolute=2)).modes is None
 
 
-def test_a_setting_is_compared_by_what_both_sides_have():
+def test_settings_are_compared_by_common_figures():
     figures = [
         {"goodput_mbps": 8.0, "sf1_bytes_acked": 60.0, "sf2_bytes_acked": 30.0, "kernel_only": 1.0},
         {"goodput_mbps": 8.0, "sf1_bytes_acked": 64.0, "sf2_bytes_acked": 46.0, "kernel_only": 1.0},
@@ -384,7 +384,7 @@ def test_two_modes_lie_around_the_middle_between_them():
     assert statistics.two_modes([0, 1, 2, 10, 12]) is None
 
 
-def test_chance_is_what_one_sample_in_a_hundred_exceeds():
+def test_chance_bound_is_exceeded_by_one_percent_of_samples():
     # Other draws than the program's, and the distance by the textbook. Of 4000 about 40 exceed a bound that was
     # itself read off 4000: 40 ± 9, so that 10 to 70 is more than three standard deviations.
     draws = np.sort(np.random.default_rng(7).standard_normal((4000, 6)), axis=1)
@@ -470,7 +470,7 @@ def test_a_verdict_comes_with_its_reason():
 # The counters of a player, and how often a setting is run.
 
 
-def test_settings_are_named_by_what_they_are():
+def test_setting_names_are_built_from_their_fields():
     assert setting("vlc", film="v524.ts").name == "vlc/P1/cubic/v524.ts"
     assert setting("handoff", how="linkdown", pace_bps=5.24e6).name == "handoff/P1/cubic/linkdown/paced"
     assert setting("paced", pace_bps=5.24e6).name == "paced/P1/cubic"

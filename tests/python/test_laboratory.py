@@ -286,7 +286,7 @@ def test_pictures_are_shown_again_while_nothing_comes(shown, events, count):
 # The page.
 
 
-def test_the_page_says_what_was_found():
+def test_calibration_page_lists_the_results():
     bulk, cut = (
         setting(),
         setting("handoff", how="blackhole", duration_s=45.0, pace_bps=5.24e6, multipath=False),
@@ -350,7 +350,7 @@ def test_the_page_says_what_was_found():
     assert "Hand-over" not in one_kind
 
 
-def test_the_page_says_what_is_odd_and_what_was_refused():
+def test_calibration_page_lists_odd_settings_and_rejected_rows():
     legs = (
         Leg(rtt_ms=50, rate_mbps=5, loss=0, loss_up=0.01),
         Leg(rtt_ms=9, rate_mbps=4, loss=0, queue_packets=8),
@@ -440,7 +440,7 @@ def test_a_film_has_stalls():
     assert "stalls" not in figures(setting())
 
 
-def test_what_is_odd_of_a_path_is_in_its_scenario():
+def test_odd_path_settings_are_part_of_the_scenario():
     legs = (Leg(rtt_ms=50, rate_mbps=5, loss=0, loss_up=0.01, queue_packets=8),)
     changes = (Change(at_s=20, path=1, rate_mbps=2.5), Change(at_s=30, path=1, state="up"))
     found = settings.scenario(

@@ -126,7 +126,7 @@ def test_the_simulator_knows_every_model(model):
 
 
 @pytest.mark.module
-def test_events_change_what_comes_on_top_of_a_model():
+def test_events_add_a_rate_cap_and_loss_to_a_link_model():
     from anabranch import run
 
     capped = [{"at": "0 s", "path": "p", "rate": "1 Mbit/s"}]

@@ -129,7 +129,7 @@ def test_a_head_is_that_of_the_answer(still, path):
     assert int(whole[1]["Content-Length"]) == len(whole[2]) > 0
 
 
-def test_what_there_is_not_is_reported(still):
+def test_invalid_requests_get_an_http_error(still):
     assert ask(still, "/favicon.ico")[0] == 404
     assert ask(still, "/../state")[0] == 404
     assert ask(still, "/state?since=soon")[0] == 400
@@ -224,7 +224,7 @@ def events(page, *, last=None):
         connection.close()
 
 
-def test_a_stream_tells_all_once_and_in_order():
+def test_event_stream_sends_each_moment_once_in_order():
     heard = []
     with pages.served() as page:
         page.begin(RUN)

@@ -53,7 +53,7 @@ def test_runs_become_settings_and_trials(tmp_path):
     assert "split_1_percent" not in single.trials[0].figures
 
 
-def test_what_nothing_was_sent_of_has_no_share(tmp_path):
+def test_split_is_zero_if_no_bytes_were_sent(tmp_path):
     table(tmp_path, "mine.csv", HEAD, "p,A,mptcp,reno,1,1,60,8,0.5,50,5,0,100,4,0" + ",0" * 10)
     assert read.read(tmp_path).measured[0].trials[0].figures["split_1_percent"] == 0
 
@@ -61,7 +61,7 @@ def test_what_nothing_was_sent_of_has_no_share(tmp_path):
 HAND = "run,case,how,mode,cc,trial,cut_at_s,resume_after_cut_s,goodput_mbps,sf1_retrans_segs,sf2_retrans_segs,dur,pace"
 
 
-def test_hand_overs_and_what_their_table_may_leave_out(tmp_path):
+def test_handoff_tables_may_omit_columns(tmp_path):
     table(tmp_path, "cases.csv", f"case,{LEG}", "A,50,5,0.005,100,4,0", "B,20,1,0,30,1,0")
     table(
         tmp_path, "handoff.csv", HAND,
@@ -88,7 +88,7 @@ ODD = HEAD + ",loss_up1,queue1_packets,loss_up2,queue2_packets,events,tcp_rmem_m
 FIGURES = "8,0.5,50,5,0.005,100,4,0,300,3,16,17,60,100,2,50,51,110"
 
 
-def test_what_is_odd_of_a_setting(tmp_path):
+def test_odd_columns_of_a_setting_are_parsed(tmp_path):
     table(
         tmp_path, "odd.csv", ODD,
         f"a,A,mptcp,reno,1,0,60,{FIGURES},0.01,8,0,300,20:0:rate=2M 40.5:1:rate=10M,524288",
@@ -389,7 +389,7 @@ def test_a_film_of_a_table_of_packets(tmp_path):
         (FILM.replace("1000", "-1"), "f.ts", "out of range: `-1`"),
     ],
 )  # fmt: skip
-def test_what_is_no_film(tmp_path, text, name, message):
+def test_invalid_film_table_is_reported(tmp_path, text, name, message):
     assert film(tmp_path, text, name) == (None, [message])
 
 
@@ -462,7 +462,7 @@ def test_rows_of_another_length_are_reported_and_the_others_read(tmp_path):
         (b'a,b\n"1"2,3\n', "t.csv", [(2, "", "not a CSV table: ',' expected after '\"'", "")]),
     ],
 )  # fmt: skip
-def test_what_is_no_table(tmp_path, content, name, faults):
+def test_invalid_measurement_table_is_reported(tmp_path, content, name, faults):
     assert seen(tmp_path, content, name=name) == ([], faults)
 
 

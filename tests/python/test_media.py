@@ -76,7 +76,7 @@ def test_kinds_are_those_that_the_decoder_sees(short_film):
     assert told == decoded
 
 
-def test_a_transport_stream_tells_the_same(short_film, tmp_path):
+def test_transport_stream_probe_matches_mp4(short_film, tmp_path):
     other = tmp_path / "short.ts"
     with av.open(str(short_film)) as source, av.open(str(other), "w", format="mpegts") as target:
         streams = {stream.index: target.add_stream_from_template(stream) for stream in source.streams}
@@ -132,7 +132,7 @@ def test_a_damaged_film_is_read_or_refused(short_film, tmp_path, seed):
         assert found.packets.size
 
 
-def test_what_is_no_film_is_refused(tmp_path):
+def test_probe_rejects_files_that_are_not_films(tmp_path):
     text = tmp_path / "text.mp4"
     text.write_text("this is no film\n" * 100, encoding="utf-8")
     with pytest.raises(MediaError, match="unreadable"):

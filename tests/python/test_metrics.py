@@ -49,7 +49,7 @@ def one_client():
     }  # fmt: skip
 
 
-def test_what_the_viewer_saw():
+def test_qoe_metrics_match_values_computed_by_hand():
     assert metrics.qoe(one_client()) == {
         "picture_discards": 1,
         "buffer_underflows": 2,
@@ -69,7 +69,7 @@ def test_what_the_viewer_saw():
     }
 
 
-def test_what_the_network_did():
+def test_qos_metrics_match_values_computed_by_hand():
     found = metrics.qos(one_client(), paths=["lte", "wifi", "none"])
     # 3 MB and 2.5 MB of 5.5 MB.
     shares = {one["path"]: one["bytes_share"] for one in found.pop("paths")}
@@ -133,7 +133,7 @@ def test_a_world_without_a_change_has_no_before_and_after():
     assert not any(name.startswith("retransmissions_") for name in wifi)
 
 
-def test_what_the_cross_traffic_did():
+def test_cross_traffic_goodput_is_reported_per_group():
     tables = one_client()
     before = metrics.qos(tables)
     assert "cross_traffic_mbps" not in before
@@ -162,7 +162,7 @@ def test_what_the_cross_traffic_did():
     assert metrics.lookup("cross_traffic_mbps", qoe=None, qos=qos, duration=None) == 3.6
 
 
-def test_groups_of_datagrams_tell_what_was_lost():
+def test_datagram_groups_report_losses():
     flow = {
         "name": "calls",
         "congestion": "none",
@@ -275,7 +275,7 @@ def test_every_metric_can_be_looked_up():
     assert metrics.lookup("picture_discards", qoe=None, qos=qos, duration=1.0) is None
 
 
-def test_who_never_got_a_byte_waited_all_the_time():
+def test_read_gap_without_data_is_the_whole_duration():
     tables = one_client()
     tables["connections"] |= {"bytes_read": [0], "max_read_gap_s": [0.0]}
     assert metrics.qos(tables)["max_read_gap_s"] == tables["connections"]["duration_s"][0]
@@ -405,7 +405,7 @@ def test_an_end_before_anything_played_is_no_time_of_play():
     assert metrics.qoe(tables)["rebuffer_s"] == 0.0
 
 
-def test_what_is_looked_up():
+def test_lookup_finds_metrics_by_dotted_name():
     qoe, qos = metrics.qoe(one_client()), metrics.qos(one_client())
 
     def lookup(name, **given):

@@ -115,7 +115,7 @@ def test_cross_traffic_elsewhere_changes_no_packet_of_a_capture(tmp_path):
     assert (tmp_path / "alone").read_bytes() == (tmp_path / "beside").read_bytes()
 
 
-def test_datagrams_and_transfers_are_reported_with_what_became_of_them():
+def test_cross_traffic_rows_report_the_fate_of_each_flow():
     kinds = [
         {"kind": "udp", "rate": "1 Mbit/s", "duration": "2 s"},
         {"kind": "on-off", "rate": "1 Mbit/s", "on": "200 ms", "off": "300 ms", "size": "500 B"},

@@ -74,7 +74,7 @@ def written(plugin):
     return Path(file).read_text(encoding="utf-8")
 
 
-def test_the_file_has_what_the_class_uses_and_no_more(notebook):
+def test_written_file_contains_only_names_the_class_uses(notebook):
     text = written(notebook(CELL)["Lowest"])
     assert sorted(text.splitlines()[:3]) == [
         "from anabranch._anabranch import candidates as candidates",
@@ -101,7 +101,7 @@ def test_an_edited_cell_and_a_changed_constant_are_other_plugins(notebook):
     assert len({first, second, cells.place(names["Lowest"])}) == 3
 
 
-def test_what_no_source_can_express_is_refused_by_name(notebook):
+def test_class_without_usable_source_is_rejected_by_name(notebook):
     names = notebook(
         "frame = open\nlimit = object()\nclass Odd:\n    def schedule(self, r, s):\n        return limit\n"
     )

@@ -40,13 +40,13 @@ def test_a_reconstruction_is_reported_with_every_parameter():
 
 
 @pytest.mark.parametrize("name", ["cubic", "compound"])
-def test_what_has_a_reference_needs_no_note(name):
+def test_algorithms_with_a_reference_have_no_note(name):
     result = anabranch.run(BULK, congestion=name)
     assert result.notes == ()
     assert "reconstruction" not in report.build(result)
 
 
-def test_the_command_line_says_it_too():
+def test_command_line_prints_the_reconstruction_note():
     call = CliRunner().invoke
     result = call(app, ["run", "single-path", "--congestion", "ccp", "--set", "application.kind=bulk",
                         "--set", "application.duration=5s"])  # fmt: skip

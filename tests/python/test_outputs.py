@@ -153,7 +153,7 @@ def test_symbolic_links_in_a_ring_are_named(folder):
 
 
 @pytest.mark.module
-def test_loss_of_every_packet_says_that_no_path_works(folder):
+def test_total_loss_warns_that_no_path_works(folder):
     result = call("run", "b.toml", "--set", "paths.wifi.loss=100%")
     assert result.exit_code == 3
     assert "warning: no path works: no connection was established" in result.stderr

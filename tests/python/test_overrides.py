@@ -394,7 +394,7 @@ def test_a_name_set_to_one_that_is_taken_names_the_setting():
     assert found["duplicate name in paths: `lte`"] == "--set paths.wifi.name=lte"
 
 
-def test_what_is_no_table_lacks_no_key():
+def test_non_table_value_reports_no_missing_keys():
     with pytest.raises(ScenarioError) as caught:
         load_with("application=true")
     assert [fault.message for fault in caught.value.faults] == ["expected a table, got true"]

@@ -184,7 +184,7 @@ def test_sound_that_ends_early_lasts_and_that_ends_late_is_cut():
     assert late["o21"] == pytest.approx((4 * 3.09663360 + 4.40767452) / 5, abs=1e-6)
 
 
-def test_what_the_standards_program_is_given():
+def test_p1203_request_contains_segments_and_stalls():
     # Times are given to the microsecond.
     stalled = [
         (0.5000004, "start", 0.0),
@@ -217,7 +217,7 @@ def test_what_the_standards_program_is_given():
     }  # fmt: skip
 
 
-def test_what_a_playlist_leaves_out_costs_nothing():
+def test_missing_playlist_attributes_get_defaults():
     (segment, _) = p1203.request(chunked(width=0, height=0, frame_rate=None))["I13"]["segments"]
     assert (segment["resolution"], segment["fps"]) == ("1920x1080", 24.0)
 

@@ -31,7 +31,7 @@ def told(link):
     return link.get("mtu"), link.get("icmp")
 
 
-def test_what_takes_any_packet_says_nothing():
+def test_links_without_an_mtu_limit_omit_it():
     assert [told(link) for link in plan()["links"]] == [(None, None)] * 2
     assert [told(link) for link in plan(icmp=True)["links"]] == [(None, None)] * 2
 

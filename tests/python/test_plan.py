@@ -49,7 +49,7 @@ def test_a_path_is_a_link_each_way():
     assert link(plan, "lte.down")["delay_ns"] + link(plan, "lte.up")["delay_ns"] == 101
 
 
-def test_a_direction_overrules_what_is_given_once():
+def test_direction_overrides_the_common_value():
     plan = plan_of(TWO, "paths.wifi.up.rate=1 Mb/s", "paths.wifi.down.delay=40ms", "paths.wifi.up.loss=1%")
     assert (link(plan, "wifi.down")["rate_bps"], link(plan, "wifi.up")["rate_bps"]) == (5_000_000, 1_000_000)
     assert (link(plan, "wifi.down")["delay_ns"], link(plan, "wifi.up")["delay_ns"]) == (

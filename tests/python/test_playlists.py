@@ -234,7 +234,7 @@ def test_a_folder_has_one_master_playlist(folder, tmp_path):
         playlists.read(folder / "low" / "index.m3u8")
 
 
-def test_what_is_no_text_is_reported(folder):
+def test_non_utf8_and_empty_playlists_are_reported(folder):
     (folder / "low/index.m3u8").write_bytes(b"#EXTM3U\n\xff\xfe\n")
     assert faults_of(folder) == [("low/index.m3u8", 2, "not UTF-8 text")]
     (folder / "low/index.m3u8").write_bytes(b"")
@@ -305,7 +305,7 @@ def test_a_named_ladder_written_out_is_read_back(tmp_path, name):
         ("high/index.m3u8", 3, '#EXT-X-MAP:URI="../low/{}"'),
     ],
 )
-def test_what_lies_outside_the_folder_is_refused(folder, address, name, line, form):
+def test_addresses_outside_the_ladder_folder_are_rejected(folder, address, name, line, form):
     (folder.parent / "secret.bin").write_bytes(b"#EXTM3U")
     (folder / "low" / "link.ts").symlink_to(folder.parent / "secret.bin")
     form = "{}" if address.startswith("/") and name == "master.m3u8" else form

@@ -156,7 +156,7 @@ def test_a_base_that_is_unknown_is_a_fault(write):
         anabranch.run(BULK, congestion="mine.py:Mine")
 
 
-def test_a_request_tells_the_scheduler_of_its_deadline(write):
+def test_scheduler_request_contains_the_deadline(write):
     write(
         """
         told = []

@@ -267,7 +267,7 @@ def test_local_imports_work_and_leave_nothing_behind(write):
     assert not any(pathlib.Path("one").rglob("*.pyc"))
 
 
-def test_what_was_not_seen_in_the_source_is_not_imported(write):
+def test_dynamically_imported_modules_are_not_found(write):
     write("helper.py", "")
     write("mine.py", "import importlib\nimportlib.import_module('hel' + 'per')\n" + MINE)
     (fault,) = faults(scheduler="mine.py:Mine")

@@ -40,7 +40,7 @@ def test_a_composition_is_a_table_a_nested_table_or_a_short_form():
         ({"name": "rtx-aware", "base": "c.py:D"}, "rtx-aware(c.py:D)"),
     ],
 )
-def test_a_label_says_the_same_as_the_table(given, short):
+def test_label_is_equivalent_to_the_table(given, short):
     assert plugins.label(given) == plugins.label(short) == short
     parts = [
         [(keys, name, parameters) for keys, name, parameters in plugins.module().plugin_parts(text)]

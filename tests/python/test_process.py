@@ -102,7 +102,7 @@ def test_a_full_disk_behind_stderr_changes_no_exit_code(call):
         assert call("list", "scheduler", stderr=full)[0] == 2
 
 
-def test_who_reads_no_further_ends_it_in_silence(start):
+def test_broken_pipe_ends_the_program_quietly(start):
     with start("list", "schedulers", "--json") as process:
         process.stdout.close()
         assert process.stderr.read() == b""

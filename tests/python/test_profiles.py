@@ -35,7 +35,7 @@ def plan(**transport):
     return plans.build(loading.load(scenario(**transport)).scenario, None)
 
 
-def test_a_profile_sets_what_the_scenario_leaves_out():
+def test_profile_fills_in_settings_the_scenario_omits():
     default, papers = plan(), plan(profile="mptcp-0.94")
     assert default["transport"]["profile"] == "linux-6.18"
     assert default["transport"]["stack"] == {}
@@ -46,7 +46,7 @@ def test_a_profile_sets_what_the_scenario_leaves_out():
     assert papers["host"]["send_fragment"] == 45 * 1428
 
 
-def test_what_the_scenario_says_itself_wins():
+def test_scenario_settings_override_the_profile():
     given = {**scenario(profile="mptcp-0.94", scheduler="round-robin", receive_buffer_initial="64 KiB")}
     found = plans.build(loading.load({**given, "host": {"send_fragment": "32728 B"}}).scenario, None)
     assert '"name":"round-robin"' in found["transport"]["scheduler"]
@@ -79,7 +79,7 @@ def outages(**transport):
     return {key: found.get(key) for key in ("outage", "rto_max_ns", "retries")}
 
 
-def test_a_preset_sets_what_the_scenario_leaves_out():
+def test_preset_fills_in_settings_the_scenario_omits():
     found = plan(preset="video")["transport"]
     assert '"name":"min-rtt-0.9x"' in found["scheduler"]
     assert '"name":"bbr3"' in found["congestion"]
@@ -136,7 +136,7 @@ def test_one_of_longest_timeout_and_retries_alone_is_warned_about(transport, war
     assert [fault.key for fault in found] == ([] if warned is None else [warned])
 
 
-def test_the_warning_says_how_long_the_retries_last():
+def test_retries_warning_states_their_total_duration():
     # tcp_model_timeout: 0.2 + 0.4 + 0.8 = 1.4 s, then 13 of a second; for 5 s 0.2 s doubled four times, 6.2 s, then
     # 11 of 5 s.
     for rto_max, lasts in [("1 s", "15 retries last 14 s"), ("5 s", "15 retries last 61 s")]:

@@ -383,7 +383,7 @@ def test_a_wait_ends_at_its_time(write):
     assert first.rows("connections")[0]["bytes_read"] == 100_000
 
 
-def test_a_burst_and_a_place_are_what_is_sent(write):
+def test_scheduler_chooses_the_burst_and_the_start_byte(write):
     body = """
         if not subflows[0].can_send: return None
         return Send(subflows[0], burst_bytes=100, from_byte=request.data_una)
@@ -598,7 +598,7 @@ def test_the_examples_decide_on_views_made_by_hand():
     assert lowest.schedule(plugins.SendRequest(), (full,)) is None
 
 
-def test_a_run_says_which_sources_it_ran(write, tmp_path):
+def test_run_records_the_hashes_of_its_plugin_sources(write, tmp_path):
     write(scheduler("return next((s for s in subflows if s.can_send), None)"))
     first = anabranch.run(SMALL, scheduler="mine.py:Mine")
     assert list(first.plugins) == ["mine.py:Mine"]
@@ -626,7 +626,7 @@ def test_every_documented_kind_of_a_congestion_event_can_be_created(kind):
     assert plugins.CongestionEvent(kind=kind).kind == kind
 
 
-def test_the_stub_has_what_the_classes_have():
+def test_type_stub_matches_the_extension_classes():
     import ast
 
     from anabranch import _anabranch
@@ -681,7 +681,7 @@ def test_a_scheduler_may_decide_otherwise_than_the_one_it_builds_on(write):
     assert carried("mine.py:Mine") == [True, False]
 
 
-def test_what_a_scheduler_builds_on_has_to_be_there(write):
+def test_unusable_builds_on_is_rejected(write):
     write(AGREES.format(base="linus"))
     with pytest.raises(InputError, match=r"builds_on.*linus"):
         anabranch.run(SMALL, scheduler="mine.py:Mine")

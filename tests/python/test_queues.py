@@ -30,7 +30,7 @@ def faults(**keys):
     return {fault.key: (fault.message, fault.hint) for fault in caught.value.faults}
 
 
-def test_what_was_a_queue_before_is_the_same_plan():
+def test_old_queue_forms_give_the_same_plan():
     for down in (
         links(),
         links(queue={"name": "drop-tail"}),
@@ -156,7 +156,7 @@ def test_an_emulators_seed_is_of_both_directions():
     assert "emulator" not in links()[0]
 
 
-def test_an_emulators_seed_is_for_what_the_emulator_has():
+def test_emulator_seed_excludes_features_the_emulator_lacks():
     found = faults(
         emulator_seed=1,
         queue={"name": "codel"},

@@ -154,7 +154,7 @@ def test_skill_is_found_where_claims_hold_together_and_not_where_they_are_indepe
 
 
 @pytest.mark.module
-def test_the_command_finds_what_decides_and_never_reproduces(folder, tmp_path):
+def test_worlds_command_finds_the_cause_but_reproduces_no_claim(folder, tmp_path):
     page = tmp_path / "worlds.md"
     out = ["--out", str(tmp_path / "out"), "--workers", "1", "--json"]
 

@@ -66,7 +66,7 @@ TABLES = {
 }  # fmt: skip
 
 
-def test_waits_go_by_what_was_awaited():
+def test_waits_are_split_between_subflow_and_stream():
     whole, by_subflow = receiver(TABLES)
     # Byte 3000 on: came at 0.3, waited on its subflow until 0.9. All before 3000 was read as it came.
     assert whole["subflow_wait_ms"] == pytest.approx(600 / 4)
@@ -89,7 +89,7 @@ def test_waits_go_by_what_was_awaited():
     assert by_subflow[0]["out_of_order_bytes_mean"] == pytest.approx(1000 * 0.6 / 2)
 
 
-def test_what_leaves_during_a_repair_is_counted():
+def test_new_bytes_sent_during_recovery_are_counted():
     """Subflow 0 is in Recovery at 0.1 and in Loss at 0.2 s; 1 is in Recovery at 0 s and not at 0.2 s any more."""
     samples = columns(
         "t_s client subflow state",
@@ -138,7 +138,7 @@ def without_loss(**more):
     return {**TABLES, "departures": left, "arrivals": came, **more}
 
 
-def test_what_another_subflow_has_yet_to_bring_is_waited_for():
+def test_reordering_between_subflows_counts_as_stream_wait():
     whole, by_subflow = receiver(without_loss())
     assert whole["subflow_wait_ms"] == 0
     assert whole["stream_wait_ms"] == pytest.approx((400 + 300) / 4)
@@ -156,7 +156,7 @@ def test_what_another_subflow_has_yet_to_bring_is_waited_for():
         (TABLES, 0.5, (0, 0)),  # as here
     ],
 )
-def test_an_underflow_is_put_down_to_what_the_player_awaited(tables, at_s, found):
+def test_underflow_is_attributed_to_reordering_or_repair(tables, at_s, found):
     # 16,000 bytes a second: a tenth of it is 1,600.
     film = {"frames": {"size": [8000, 8000], "pts_s": [0.0, 1.0]}}
     film["playback"] = {"event": ["start", "underflow"], "t_s": [0.05, at_s]}
@@ -222,7 +222,7 @@ def test_on_one_path_a_repair_takes_a_round_trip_more():
 
 
 @pytest.mark.module
-def test_what_leaves_out_paths_that_repair_sends_nothing_new_on_them():
+def test_spdx_sends_no_new_data_on_recovering_subflows():
     """Of a far path: its repairs last for several samples."""
     world = bulk()
     world["application"]["bytes"] = "10 MB"
@@ -239,7 +239,7 @@ def test_what_leaves_out_paths_that_repair_sends_nothing_new_on_them():
 
 
 @pytest.mark.module
-def test_what_was_held_back_is_printed_with_the_paths_that_it_waited_for(tmp_path):
+def test_run_prints_held_data_and_the_awaited_paths(tmp_path):
     from typer.testing import CliRunner
 
     from anabranch.cli._app import app
@@ -259,7 +259,7 @@ def test_what_was_held_back_is_printed_with_the_paths_that_it_waited_for(tmp_pat
 
 
 @pytest.mark.module
-def test_a_far_path_is_what_is_waited_for():
+def test_stream_waits_for_the_far_path():
     world = bulk()
     world["paths"].append({"name": "far", "rtt": "400 ms", "rate": "5 Mbit/s"})
     # Less than either path carries, in turns: nothing queues, and nothing is lost.

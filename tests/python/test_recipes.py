@@ -79,7 +79,7 @@ def test_everything_in_a_recipe_runs_in_its_order(page, place):
 
 @pytest.mark.slow
 @pytest.mark.module
-def test_the_table_of_a_recipe_is_what_its_command_prints(place):
+def test_recipe_table_matches_its_command_output(place):
     page = (DOCS / "recipes" / "which-scheduler.md").read_text(encoding="utf-8")
     command, table = re.search(
         r"^```sh\n(.*?)^```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL
@@ -103,7 +103,7 @@ def test_examples_with_answers_are_tried():
     [page for page in sorted(DOCS.rglob("*.md")) if _DOCTEST.search(page.read_text(encoding="utf-8"))],
     ids=lambda page: page.stem,
 )
-def test_the_answers_of_examples_are_what_python_says(page, place):
+def test_doctest_examples_of_the_pages_pass(page, place):
     for number, text in enumerate(_DOCTEST.findall(page.read_text(encoding="utf-8"))):
         script = place / f"answers-{number}.txt"
         script.write_text(text)

@@ -143,7 +143,7 @@ def test_a_fault_has_its_key_and_its_line(loaded, change, key, line, message):
     assert message in fault.message
 
 
-def test_every_fault_of_a_plug_in_is_reported_with_what_could_be_meant(loaded):
+def test_every_plugin_error_is_reported_with_a_hint(loaded):
     faults = refused(loaded, at("transport", "scheduler", value='{"name":"blest","labda":1,"lambda":-1}'))
     assert {fault.key for fault in faults} == {"transport.scheduler.labda", "transport.scheduler.lambda"}
     (unknown,) = [fault for fault in faults if fault.key.endswith("labda")]

@@ -307,7 +307,7 @@ def test_values_of_several_connections_or_clients_are_labelled(simulator, monkey
 
 
 @pytest.mark.module
-def test_what_a_path_could_carry_is_nothing_while_it_is_cut():
+def test_path_capacity_is_zero_while_it_is_down():
     run = anabranch.run({**FILM, "application": {"kind": "bulk", "duration": "12 s"}})
     # lte has no rate limit, so nothing is drawn for it.
     assert _capacity.of_paths(run) == {"wifi": [(0.0, 5.0), (5.0, 0.0)]}
@@ -328,7 +328,7 @@ def test_the_course_of_a_recording_is_drawn_within_its_cap_and_again_and_again()
     assert _capacity.of_paths(run) == {}
 
 
-def test_opportunities_are_drawn_as_what_each_second_offers():
+def test_capacity_of_recorded_opportunities_is_drawn_per_second():
     # Packets of 1,500 bytes: two in the first second, none in the second, one in the third, and so again.
     recorded = {"opportunities_ns": [400_000_000, 1_000_000_000, 3_000_000_000], "opportunity_bytes": 1500}
     link = {"name": "a.down", "rate_bps": None, "model": {"opportunities": recorded}}
@@ -363,7 +363,7 @@ def test_subflows_of_connections_before_the_film_are_folded():
 
 
 @pytest.mark.module
-def test_freezes_have_the_causes_that_why_finds_and_the_verdict_tells_the_worst():
+def test_freezes_match_why_and_the_verdict_names_the_main_cause():
     slow = {"paths.lte.rate": "1 Mbit/s", "application.film": "papers-film", "application.duration": "30 s"}
     run = anabranch.run("two-paths", set=slow)
     found = why(run)
@@ -380,7 +380,7 @@ def test_freezes_have_the_causes_that_why_finds_and_the_verdict_tells_the_worst(
     assert escape(CAUSES[cause]) in head
 
 
-def test_shares_of_causes_are_said_from_the_largest():
+def test_cause_shares_are_listed_in_descending_order():
     assert _panels.said({"capacity": 1.0}) == "capacity"
     assert (
         _panels.said({"capacity": 0.6, "timeout": 0.35, "scheduler": 0.05}) == "capacity 60 %, timeout 35 %"
@@ -422,7 +422,7 @@ def results(monkeypatch):
     return given
 
 
-def test_a_sweep_says_which_cell_is_best_at_each_setting(results):
+def test_sweep_verdict_names_the_best_cell_per_setting(results):
     keys = ["transport.scheduler", "paths.lte.rate"]
     results(
         [

@@ -211,7 +211,7 @@ def test_short_commands_import_little(words, heavy, tmp_path):
     assert "anabranch.cli._app" in done.stderr.split()
 
 
-def test_each_room_imports_only_what_is_below_it():
+def test_packages_import_only_from_lower_layers():
     """Scenario, media and metrics know nothing of the rooms that show things."""
     import ast
     from pathlib import Path

@@ -114,7 +114,7 @@ def test_a_picture_before_the_start_counts_and_no_picture_is_null():
         (8.0, 7.0, False, 3.0, False),
     ],
 )
-def test_what_is_wanted_is_the_film_or_the_planned_time(planned, duration, finished, unplayed, reached):
+def test_unplayed_time_is_limited_by_film_and_planned_time(planned, duration, finished, unplayed, reached):
     tables = pictures(
         ["displayed"] * 5 + ["unplayed"] * 5,
         [2.0, 3.0, 4.0, 5.0, 6.0] + [None] * 5,
@@ -126,7 +126,7 @@ def test_what_is_wanted_is_the_film_or_the_planned_time(planned, duration, finis
     assert numbers(tables)[2:] == (unplayed, reached)
 
 
-def test_who_stands_still_at_the_end_of_the_planned_time_has_not_reached_it():
+def test_long_final_freeze_means_end_not_reached():
     def standing(seconds):
         # Twelve pictures, shown from 2 to 14 s.
         end = 14.0 + seconds

@@ -55,7 +55,7 @@ def original(row):
 
 
 @pytest.mark.parametrize("options", [(), ("--keep-trace",)])
-def test_a_stored_run_is_what_it_was(options):
+def test_stored_run_reopens_identically(options):
     for row in swept(*options):
         opened = anabranch.Run.open("out", row["identity"])
         assert opened == original(row)
@@ -90,7 +90,7 @@ def test_a_name_means_one_run(name, said):
     assert (told.exit_code, said in told.stderr) == (2, True)
 
 
-def test_what_does_not_come_out_as_it_did_is_refused(here):
+def test_stored_run_with_a_different_digest_is_rejected(here):
     row = swept()[0]
     found = manifest.read(here / "out")
     next(iter(found["scenarios"].values()))["application"]["bytes"] = "201 kB"
@@ -130,7 +130,7 @@ def test_a_trace_of_another_run_is_refused(here):
         anabranch.Run.open("out", first["identity"])
 
 
-def test_whole_traces_are_verified_and_asked(here):
+def test_kept_traces_are_verified_and_can_be_queried(here):
     swept("--keep-trace")
     assert call("verify", "out").exit_code == 0
     assert anabranch.query("out", "SELECT count(*) AS n FROM samples")["n"][0] > 8

@@ -32,7 +32,7 @@ def faults(first, **second):
     return {fault.key: (fault.message, fault.hint) for fault in caught.value.faults}
 
 
-def test_what_is_not_stripped_is_not_in_the_plan():
+def test_disabled_stripping_is_omitted_from_the_plan():
     assert "strips_mptcp" not in planned(False)
     assert "strips_mptcp" not in planned([])
 

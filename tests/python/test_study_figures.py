@@ -183,7 +183,7 @@ def test_cells_of_one_control_and_scheduler_have_marks_of_their_own():
 
 @pytest.mark.slow
 @pytest.mark.module
-def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
+def test_first_trial_curves_match_its_trace(tmp_path):
     results = made(tmp_path, ONE, "--trials", "2")
     call("study", "figures", results, "--out", tmp_path / "out2", "--first-trials")
     sequences = read(tmp_path / "out2" / "sequence-numbers-one.csv")
@@ -222,7 +222,7 @@ def test_curves_of_the_first_trial_are_what_its_trace_has(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.module
-def test_the_budget_of_a_world_is_what_its_paths_carry(tmp_path):
+def test_world_budget_matches_its_path_capacity(tmp_path):
     """Without loss bulk data fills 7 Mb/s of links, whatever the film takes and the study sets of it."""
     scenario = ONE.replace('loss = "1 %"\n', "")
     results = made(tmp_path, scenario, "--trials", "1", "--set", "application.player.prefetch=64 KiB")
@@ -243,7 +243,7 @@ def test_the_budget_of_a_world_is_what_its_paths_carry(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.module
-def test_the_band_of_a_cell_is_what_was_on_the_screen(tmp_path):
+def test_resolution_band_matches_the_playback_events(tmp_path):
     """A ladder's session on a path that is cut to less than its lowest rendition."""
     scenario = (
         'name = "one"\n[application]\nkind = "adaptive"\nladder = "uq18-jp"\nabr = "throughput"\n'

@@ -112,7 +112,7 @@ def test_every_fault_of_a_grid_is_reported_once(scenario, tmp_path):
 
 
 @pytest.mark.module
-def test_a_sweep_makes_tables_that_say_what_was_run(scenario, tmp_path):
+def test_sweep_tables_record_settings_and_results(scenario, tmp_path):
     done = runner.run(small(scenario), tmp_path / "out", workers=1)
     assert (done.total, done.before, done.now, done.complete) == (6, 0, 6, True)
     runs = anabranch.load(tmp_path / "out")
@@ -155,7 +155,7 @@ def test_processes_shards_and_one_process_give_the_same_bytes(scenario, tmp_path
 
 
 @pytest.mark.module
-def test_more_trials_run_only_what_is_missing(scenario, tmp_path):
+def test_more_trials_run_only_the_missing_runs(scenario, tmp_path):
     out = tmp_path / "out"
     runner.run(small(scenario, trials=2), out, workers=1)
     done = runner.run(small(scenario, trials=3), out, workers=1)
@@ -447,7 +447,7 @@ def rewritten(out, table, change):
 
 
 @pytest.mark.module
-def test_verify_finds_what_was_changed(scenario, tmp_path):
+def test_verify_finds_changed_values(scenario, tmp_path):
     out = tmp_path / "out"
     runner.run(small(scenario), out, workers=1)
     assert verify(out) == ({}, 6)

@@ -118,7 +118,7 @@ def test_an_empty_table_keeps_its_kinds():
     assert frame.schema["fate"] == polars.String
 
 
-def test_a_frame_of_a_run_says_what_its_rows_say():
+def test_run_dataframe_equals_its_rows():
     run = anabranch.run(BULK)
     frame = polars.DataFrame(run.tables["samples"])
     assert frame.height > 10

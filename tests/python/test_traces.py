@@ -141,7 +141,7 @@ class TestFaults:
         ],
         ids=range(15),
     )
-    def test_what_no_recording_has_is_reported(self, tmp_path, text, line, message):
+    def test_invalid_trace_lines_are_reported(self, tmp_path, text, line, message):
         assert faults_of(tmp_path, text)[0] == (line, message)
 
     def test_a_file_without_end_is_not_read_to_its_end(self, tmp_path):
@@ -158,7 +158,7 @@ class TestFaults:
 
 class TestWriting:
     @pytest.mark.parametrize("form", traces.FORMS)
-    def test_what_is_written_is_read_again_with_the_same_mean(self, tmp_path, form):
+    def test_written_traces_read_back_with_the_same_mean(self, tmp_path, form):
         trace = trace_of(tmp_path, OWN)
         text, lost = traces.write(trace, form, step_ns=500_000_000)
         again = trace_of(tmp_path, text)
@@ -205,7 +205,7 @@ class TestSummary:
         # 14 ms are one window of a second, so there is no pair of windows.
         assert summarise(trace_of(tmp_path, "1\n5\n9\n14\n")).autocorrelation is None
 
-    def test_a_short_recording_has_no_autocorrelation_and_says_why(self, tmp_path):
+    def test_short_trace_shows_why_autocorrelation_is_missing(self, tmp_path):
         (tmp_path / "s").write_text("1\n5\n9\n14\n", encoding="utf-8")
         done = CliRunner().invoke(app, ["trace", "show", str(tmp_path / "s")])
         assert "nan" not in done.stdout
@@ -264,7 +264,7 @@ class TestInAScenario:
         assert ("rate_mbps is not a number: `x`", 3) in found
         assert any("bare number" in message for message, _ in found)
 
-    def test_who_needs_a_round_trip_time(self, tmp_path):
+    def test_only_traces_without_delays_require_an_rtt(self, tmp_path):
         assert loading.load(scenario(tmp_path, OWN, rtt=None)).scenario.paths[0].rtt is None
         assert messages(scenario(tmp_path, "0,1000\n1,2000\n", rtt=None)) == [("missing key: `rtt`", None)]
         assert messages(scenario(tmp_path, OWN, trace="nothing.csv")) == [
@@ -294,7 +294,7 @@ class TestCommands:
         found = json.loads(call("show", tmp_path / "a.csv", "--json").stdout)
         assert (found["length_s"], found["longest_gap_s"]) == (6, 2.5)
 
-    def test_convert_goes_by_the_ending_or_as_told(self, tmp_path):
+    def test_convert_picks_the_format_by_suffix_or_option(self, tmp_path):
         source = tmp_path / "a.csv"
         source.write_text(OWN, encoding="utf-8")
         for name, extra, form in (
@@ -329,7 +329,7 @@ class TestCommands:
             ("t_s,rate_mbps\n0,1e7\n", ["convert", "--to", "mahimahi"], "serves 833,333,333 packets"),
         ],
     )
-    def test_what_would_not_end_is_refused(self, tmp_path, text, arguments, message):
+    def test_oversized_trace_output_is_rejected(self, tmp_path, text, arguments, message):
         (tmp_path / "a.csv").write_text(text, encoding="utf-8")
         out = [tmp_path / "b"] if arguments[0] == "convert" else []
         result = call(arguments[0], tmp_path / "a.csv", *out, *arguments[1:])
@@ -380,7 +380,7 @@ def test_a_figure_shows_rate_delay_and_losses(tmp_path):
 class TestRandomStarts:
     """Each run begins at another place in a recording."""
 
-    def test_what_came_before_the_place_follows_behind_it(self, tmp_path):
+    def test_shifted_trace_wraps_around(self, tmp_path):
         # OWN holds 5 Mb/s for 1 s, nothing for 2.5 s, 2.5 Mb/s for 2.5 s; a third of 6 s lies in the silence.
         moved = trace_of(tmp_path, OWN).begun_at(1 / 3)
         assert [(s.at_ns, s.rate_bps, s.delay_ns, s.loss) for s in moved.steps] == [

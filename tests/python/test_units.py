@@ -137,7 +137,7 @@ def test_refusals(parse, value, message, hint):
     st.sampled_from(sorted(units.TIME_UNITS)),
     st.text(" ", max_size=3),
 )
-def test_whole_times_are_exact(count, unit, space):
+def test_integer_times_convert_exactly(count, unit, space):
     assert units.time_ns(f"{count}{space}{unit}") == count * int(units.TIME_UNITS[unit])
 
 

@@ -46,7 +46,7 @@ def test_a_changed_payload_is_for_the_simulator(tmp_path, command):
     assert told.count("runitinthesimulator") == 2
 
 
-def test_the_simulator_counts_what_was_read_wrong(tmp_path):
+def test_simulator_counts_corrupted_bytes_read(tmp_path):
     file = tmp_path / "changed.toml"
     file.write_text(SCENARIO, encoding="utf-8")
     run = anabranch.run(file, set={"paths.wifi.corrupt.passes": "100 %"})

@@ -28,7 +28,7 @@ def parameters():
                     yield context, one
 
 
-def test_plain_values_are_what_the_library_makes_of_them():
+def test_plain_conversion_matches_the_click_library():
     taken = set()
     for context, parameter in parameters():
         judge = type(parameter).get_runtime_param(parameter)

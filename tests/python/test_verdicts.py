@@ -89,7 +89,7 @@ MOST = 400 * 0.05 + 5 * (400 * 0.05 * 0.95) ** 0.5
 @pytest.mark.parametrize(
     "test", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("less", "more")), "equal"]
 )
-def test_at_the_border_of_what_matters_few_verdicts_are_false(draw, count, test):
+def test_false_verdicts_are_rare_at_the_threshold(draw, count, test):
     """The true difference is just what matters: neither verdict may come more often than its level says."""
     random = numpy.random.default_rng(7)
     sign = {"less": -1, "more": 1, "equal": 1}[test]
@@ -110,7 +110,7 @@ def test_at_the_border_of_what_matters_few_verdicts_are_false(draw, count, test)
         ("equal", 0, "reproduced"),
     ],
 )
-def test_what_is_far_from_the_border_is_seen(draw, test, mean, expected):
+def test_large_differences_are_detected(draw, test, mean, expected):
     """Power: with thirty pairs nearly every draw has the right verdict, and the wrong one hardly ever."""
     random = numpy.random.default_rng(8)
     by, size = (1.5, 4 * mean // 3) if draw is poisson else (1.0, mean)
@@ -120,7 +120,7 @@ def test_what_is_far_from_the_border_is_seen(draw, test, mean, expected):
     assert found.count(wrong) <= 1
 
 
-def test_five_trials_leave_undecided_what_thirty_decide():
+def test_thirty_trials_decide_more_than_five():
     random = numpy.random.default_rng(9)
     few = [verdict(stated(), *poisson(random, 5, mean=-2.5)) for _ in range(50)]
     many = [verdict(stated(), *poisson(random, 30, mean=-2.5)) for _ in range(50)]
@@ -152,7 +152,7 @@ def test_as_many_trials_as_a_pilot_asks_for_decide_four_times_in_five(mean, outc
     assert drawn.count(said) < 70
 
 
-def test_a_pilot_tells_what_no_number_of_trials_decides_and_what_draws_nothing():
+def test_pilot_reports_undecidable_and_deterministic_claims():
     right = numpy.zeros(8)
     border = needed(stated(), right - 1 + numpy.tile([0.5, -0.5], 4), right)
     assert (border.trials, border.outcome) == (None, "unknown")
@@ -277,7 +277,7 @@ def test_ratios_and_bounds():
     assert verdict(stated("between", within=(120.0, float("inf"))), right) == "not reproduced"
 
 
-def test_what_cannot_be_judged_says_why():
+def test_verdicts_without_judgement_give_a_reason():
     random = numpy.random.default_rng(15)
     left, right = normal(random, 30, mean=-3)
     found = {"left1.0": left, "right1.0": right}

@@ -103,7 +103,7 @@ def test_arms_are_run_by_turns_the_same_in_both_worlds(name):
 
 
 @pytest.mark.module
-def test_what_the_papers_ran_is_what_is_set():
+def test_viewed_sweep_uses_the_settings_of_the_paper():
     folder = studies.find("HO20")
     silent = read.sweep(folder, read.read(folder), only=["gr-sty, silent"]).cells[0]
     settings = {key: value for key, value, _ in silent.settings}
@@ -141,7 +141,7 @@ def test_an_unknown_key_has_the_nearest_one(tmp_path):
     assert "server" in str(caught.value)
 
 
-def test_a_study_without_one_says_which_have_one():
+def test_study_without_live_runs_lists_studies_with_them():
     with pytest.raises(InputError, match=r"nothing to run over real packets") as caught:
         read.read(studies.find("PC16"))
     assert "SD18" in str(caught.value)
@@ -217,7 +217,7 @@ def test_a_figure_is_inside_its_target_inside_the_interval_or_apart(tmp_path):
     assert "[report](X-1.html)" in text
 
 
-def test_what_is_not_shown_is_compared_although_the_player_counts_nothing(tmp_path):
+def test_unplayed_time_is_compared_without_player_counters(tmp_path):
     # One trial dies after 10 of 60 s, the other never starts; in the simulator both play.
     died = {"rebuffer_s": 0.0, "still_s": 50.0, "unplayed_s": 50.0}
     never = {"rebuffer_s": 0.0, "still_s": None, "unplayed_s": 60.0}

@@ -127,7 +127,7 @@ def test_a_kernels_runs_with_and_without_nopush_are_not_the_same(folder):
 
 
 @pytest.mark.parametrize(("given", "directive"), [(False, "tcp_nopush off;"), (True, "tcp_nopush on;")])
-def test_nginx_corks_only_if_told_to(tmp_path, given, directive):
+def test_nginx_sets_tcp_nopush_only_if_configured(tmp_path, given, directive):
     assert directive in origin._text(tmp_path, None, tcp_nopush=given)
 
 

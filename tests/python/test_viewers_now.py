@@ -29,7 +29,7 @@ def counters(read, time_ms, lost=0):
     }
 
 
-def test_vlc_holds_what_it_has_read_and_not_shown_and_counts_what_it_lost():
+def test_vlc_reports_its_buffer_and_lost_pictures():
     now = vlc.Now(FILM)
     assert now.player() == {"buffer_s": 0.0, "position_s": 0.0, "discards": 0, "underflows": 0}
     now.hear([counters(400, -1), {"what": "buffering", "percent": 100.0}])
@@ -45,7 +45,7 @@ def test_vlc_holds_what_it_has_read_and_not_shown_and_counts_what_it_lost():
     assert now.player() == {"buffer_s": 1.5, "position_s": 1.0, "discards": 4, "underflows": 1}
 
 
-def test_hlsjs_tells_its_buffer_and_what_the_browser_dropped():
+def test_hlsjs_reports_its_buffer_and_dropped_frames():
     now = hlsjs.Now(FILM)
     now.hear([{"what": "waiting"}, {"what": "playing"}])
     assert now.player() == {"buffer_s": 0.0, "position_s": 0.0, "discards": 0, "underflows": 0}
@@ -54,7 +54,7 @@ def test_hlsjs_tells_its_buffer_and_what_the_browser_dropped():
     assert now.player() == {"buffer_s": 4.5, "position_s": 2.0, "discards": 7, "underflows": 1}
 
 
-def test_a_moment_of_the_run_is_shown_with_what_was_told_since():
+def test_live_moments_include_the_latest_player_counters():
     session = SimpleNamespace(told=[counters(400, 0)])
     shown = []
     show = Session.shown(session, vlc.Now(FILM), shown.append)

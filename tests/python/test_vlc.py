@@ -124,7 +124,7 @@ def test_the_prefetch_hides_a_cut():
 
 
 @pytest.mark.module
-def test_how_sound_and_pictures_lie_in_the_file_decides_what_an_underflow_costs():
+def test_interleaving_determines_the_discards_per_underflow():
     """VLC counted 667 lost pictures in 60 underflows of an MP4 whose packets are in order of time."""
     found = {}
     for film in ("papers-film", "papers-film-interleaved"):

@@ -83,7 +83,7 @@ def test_a_blocked_input_stands_still():
 
 
 @pytest.mark.module
-def test_a_browser_that_is_ended_says_how_far_it_got():
+def test_stopped_browser_reports_its_last_position():
     lines = [
         {"t_s": 1.0, "what": "playing", "position_s": 0.0},
         {"t_s": 5.0, "what": "counters", "position_s": 4.0, "dropped": 0, "buffer_s": 0.0},

@@ -186,7 +186,7 @@ def test_a_scheduler_in_javascript_decides_as_the_built_in_one():
     assert other["digest"] != native
 
 
-def test_the_error_of_a_scheduler_names_what_is_wrong():
+def test_javascript_scheduler_errors_name_the_cause():
     found = _in_node([_plan()], program="web_faults.mjs")
     thrown, unknown, before, shape, base, unbuilt, after = found
     assert thrown == {"message": "RangeError: no idea", "key": "transport.scheduler", "cause": "RangeError"}

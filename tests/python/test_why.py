@@ -273,7 +273,7 @@ def test_a_path_is_down_while_a_link_of_it_or_its_interface_is():
 
 
 @pytest.mark.module
-def test_the_command_tells_the_causes_of_a_stored_run(tmp_path):
+def test_why_prints_the_causes_of_a_stored_run(tmp_path):
     scenario = tmp_path / "slow.toml"
     scenario.write_text(
         'name = "slow"\n[application]\nfilm = "papers-film"\nduration = "40 s"\n'
@@ -338,7 +338,7 @@ def test_causes_of_a_study_are_kept_and_stand_on_the_page(tmp_path):
     assert "capacity" in rows[0]
 
 
-def test_the_page_tells_of_a_ladders_steps_instead_of_discards():
+def test_causes_table_of_a_ladder_lists_steps_down():
     film = {"runs": 1, "frozen_s": {"capacity": 2.0}, "discards": {"timeout": 3.0}, "steps_down": {}}
     ladder = {
         "runs": 2,

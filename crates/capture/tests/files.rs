@@ -171,7 +171,7 @@ fn every_link_layer_is_removed() {
 }
 
 #[test]
-fn a_damaged_file_gives_what_comes_before() {
+fn damaged_file_yields_the_segments_before_the_cut() {
     let whole = pcapng(false, None, 0, &syn());
     let twice = [&whole[..], &whole].concat();
     for cut in 1..whole.len() {

@@ -214,7 +214,7 @@ fn selective_acknowledgements_give_round_trips_and_name_unneeded_retransmissions
 }
 
 #[test]
-fn data_on_a_second_subflow_is_a_reinjection_and_what_waits_is_timed() {
+fn repeated_data_counts_as_reinjected_and_hol_wait_is_timed() {
     let mut script = Script::default();
     script.capable();
     script.join(100, Key::new(SERVER_KEY).token);
@@ -236,7 +236,7 @@ fn data_on_a_second_subflow_is_a_reinjection_and_what_waits_is_timed() {
 }
 
 #[test]
-fn what_the_receiver_has_and_the_capture_has_not_is_counted() {
+fn acknowledged_but_uncaptured_bytes_are_counted_as_unseen() {
     let mut script = Script::default();
     script.capable();
     script.data(100, 0, 0, 0);
@@ -248,7 +248,7 @@ fn what_the_receiver_has_and_the_capture_has_not_is_counted() {
 }
 
 #[test]
-fn a_handshake_without_mptcp_says_why() {
+fn handshake_without_mptcp_reports_its_fallback_reason() {
     let mut script = Script::default();
     let capable = || vec![MptcpOption::Capable(MpCapable::with_keys(CapableKeys::None))];
     script.handshake(0, 0, [capable(), vec![], vec![]]);

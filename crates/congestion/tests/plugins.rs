@@ -14,7 +14,7 @@ fn random() -> RandomStream {
 }
 
 #[test]
-fn every_name_builds_and_refuses_what_it_does_not_know() {
+fn controllers_build_by_name_and_reject_unknown_parameters() {
     let odd = |name: &str| named(name).with("lamda", Value::Number(1.0));
     let refused = |error: PluginError| {
         let fault = error.faults.into_iter().find(|fault| fault.path == ["lamda"]);
@@ -30,7 +30,7 @@ fn every_name_builds_and_refuses_what_it_does_not_know() {
 }
 
 #[test]
-fn a_reconstruction_is_told_with_the_parameters_it_ran_with() {
+fn reconstruction_note_lists_its_parameters() {
     let said = |choice: &PluginChoice| congestion::note(choice, &Registry::TABLES);
     for name in ["cubic", "bbr", "mine.py:Own"] {
         assert_eq!(said(&named(name)), Ok(None), "{name} is not one");
@@ -208,7 +208,7 @@ fn slow_start_halving_and_an_unused_window() {
 /// Whether each controller replaces proportional rate reduction (`cong_control`), the number of windows in
 /// the send buffer (`sndbuf_expand`: 3 for BBR, otherwise 2), and whether it reads its siblings.
 #[test]
-fn controllers_ask_for_what_their_algorithm_needs() {
+fn controllers_declare_the_needs_of_their_algorithm() {
     let coupled = ["lia", "olia", "balia", "wvegas"];
     let whole = ["bbr", "bbr3", "ccp(recovery=law)", "ccpd(recovery=law)"];
     let forms = ["cubic(form=printed)", "ccp(recovery=law)", "ccpd(recovery=law)"];

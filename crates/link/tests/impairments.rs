@@ -97,7 +97,7 @@ fn some_packets_are_reordered() {
 }
 
 #[test]
-fn with_a_gap_of_n_every_nth_packet_is_reordered() {
+fn reorder_gap_n_reorders_every_nth_packet() {
     let reorder = Some(Reorder { share: 1.0, gap: 5, ..BEHIND });
     let mut link = link(config(Impairments { reorder, ..Impairments::NONE }), 0);
     let told = delivered(&fates(&mut *link, 1000), false);

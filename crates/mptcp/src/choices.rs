@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_take_the_papers_form_unless_the_choice_says_otherwise() {
+    fn controllers_default_to_the_stack_form_unless_overridden() {
         for name in ["lia", "olia", "balia", "wvegas"] {
             let choice = MPTCP_0_94.congestion(PluginChoice::named(name));
             assert_eq!(parameter(&choice, "form"), Some(word("kernel")), "{name}");

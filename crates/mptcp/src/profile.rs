@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_switches_off_what_it_is_and_back() {
+    fn each_profile_part_switches_off_and_back_on() {
         for profile in PROFILES {
             for part in PARTS {
                 let mut stack = profile.stack;

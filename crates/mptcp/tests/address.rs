@@ -176,7 +176,7 @@ fn an_interface_may_come_and_go_hundreds_of_times() {
 }
 
 #[test]
-fn what_still_comes_for_a_removed_address_is_reset() {
+fn segments_to_a_removed_address_are_reset() {
     let mut pair = busy();
     // The `REMOVE_ADDR` is lost, but the address still works. RSTs inform the peer.
     pair.filter = Box::new(|_, _, _, segment| removed(segment).is_none());

@@ -140,7 +140,7 @@ fn told(pair: &Pair) -> Vec<(Instant, bool, usize, &Segment)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
     #[test]
-    fn a_burst_that_is_cut_is_what_leaves_one_by_one(plan in plan()) {
+    fn split_burst_equals_segments_sent_one_by_one(plan in plan()) {
         let (alone, mut bursts) = (run(&plan, 1, false), run(&plan, plan.most, false));
         let (one, other) = (told(&alone), told(&bursts));
         let differs = one.iter().zip(&other).position(|(one, other)| one != other);
@@ -172,7 +172,7 @@ fn sent(most: u32, config: Config) -> Vec<(usize, bool)> {
 }
 
 #[test]
-fn a_burst_ends_with_its_socket_buffer_or_what_there_is() {
+fn burst_ends_at_its_socket_buffer_or_the_end_of_data() {
     // tcp_tso_autosize: ten segments, twice per millisecond, allow 19 kB, which are 13 segments of 1448
     // bytes. All ten fit into one buffer.
     let nodelay = Config { nodelay: true, ..pair::config() };
@@ -185,7 +185,7 @@ fn a_burst_ends_with_its_socket_buffer_or_what_there_is() {
 }
 
 #[test]
-fn what_was_written_in_two_pieces_is_gathered_from_both() {
+fn burst_gathers_separate_writes_without_copying() {
     for multipath in [true, false] {
         let config = Config { multipath, nodelay: true, ..pair::config() };
         let mut pair = Pair::new(&[1], config.clone(), config);

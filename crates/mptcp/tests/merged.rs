@@ -393,7 +393,7 @@ fn merge(flight: &[Piece], flushes: &mut impl Iterator<Item = bool>) -> Vec<Vec<
 
 proptest! {
     #[test]
-    fn what_arrives_as_one_ends_where_it_ends_one_by_one(plan in plan()) {
+    fn merged_segments_end_in_the_same_state_as_single_ones(plan in plan()) {
         let film = film(plan.end());
         let mut alone = Receiver::new(plan.kind, plan.config(), film.clone());
         let mut merged = Receiver::new(plan.kind, plan.config(), film.clone());

@@ -179,7 +179,7 @@ fn on_the_only_path_the_stream_goes_on_as_plain_tcp() {
 }
 
 #[test]
-fn of_two_paths_the_other_one_takes_over() {
+fn path_with_stripped_options_is_reset_and_data_moves_over() {
     for path in [0, 1] {
         for strip in [Strip::Data, Strip::Everything] {
             for way in [None, Some(Way::ToClient), Some(Way::ToServer)] {
@@ -310,7 +310,7 @@ fn sequence_numbers_may_be_rewritten() {
 }
 
 #[test]
-fn segments_may_be_made_smaller_than_asked_for() {
+fn middlebox_may_lower_the_mss() {
     let pair = download(
         false,
         Box::new(|_, _, _, segment: &mut Segment| {

@@ -45,7 +45,7 @@ fn the_capable_handshake_carries_no_key_then_one_then_both() {
 }
 
 #[test]
-fn first_data_of_the_client_repeats_the_keys_and_tells_its_length() {
+fn first_client_data_repeats_the_keys_with_its_length() {
     let mut pair = Pair::new(&[50], config(), config());
     pair.run_until(at(50));
     let now = pair.now;

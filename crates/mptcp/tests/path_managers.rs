@@ -9,7 +9,7 @@ fn named(name: &str) -> PluginChoice {
 }
 
 #[test]
-fn every_name_refuses_what_it_does_not_know() {
+fn path_managers_reject_unknown_parameters() {
     for plugin in path_manager::names() {
         let odd = named(plugin.name).with("lamda", Value::Number(1.0));
         let error = path_manager::build(&odd).expect_err("unknown");

@@ -48,7 +48,7 @@ fn a_rate_is_compared_with_the_largest_and_a_delay_with_the_smallest() {
 }
 
 #[test]
-fn who_is_refused_again_is_left_alone_twice_as_long_and_a_day_of_it_is_no_end() {
+fn range_retry_pause_doubles_up_to_a_limit_and_never_ends() {
     let in_use = [open(0, 20, 4)];
     let pairs = [candidate(1)];
     for (text, first_s, tries) in [("range", 10, 110), ("range(retry_s=1)", 1, 120)] {

@@ -210,7 +210,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 }
 
 #[test]
-fn sack_blocks_take_what_room_the_options_leave() {
+fn sack_blocks_fill_the_remaining_option_space() {
     for (config, most) in [(tcp(), 3), (config(), 1)] {
         let mut pair = Pair::new(&[50], config.clone(), config);
         pair.run_until(at(100));

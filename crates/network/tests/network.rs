@@ -284,7 +284,7 @@ fn a_change_of_a_link_takes_effect_at_its_time() {
 }
 
 #[test]
-fn what_links_do_to_packets_is_reported_and_counted() {
+fn link_corruption_and_duplication_are_reported_and_counted() {
     let keys = r#","duplicate":1,"corrupt":1,"corrupt_passes":1"#;
     let plan = plan(&Keys { near_up: keys, ..Keys::default() });
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");

@@ -7,7 +7,7 @@ fn named(name: &str) -> PluginChoice {
 }
 
 #[test]
-fn the_short_form_says_what_a_table_says() {
+fn short_form_parses_to_the_full_plugin_choice() {
     let lambda = named("blest").with("lambda", Value::Number(1.1));
     let whole = named("rtx-aware").with("base", Value::Plugin(lambda));
     let text = "rtx-aware(blest(lambda=1.1))";

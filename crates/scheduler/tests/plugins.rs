@@ -8,7 +8,7 @@ fn named(name: &str) -> PluginChoice {
 }
 
 #[test]
-fn every_name_builds_and_refuses_what_it_does_not_know() {
+fn every_scheduler_builds_and_rejects_unknown_parameters() {
     let odd = |name: &str| named(name).with("lamda", Value::Number(1.0));
     let refused = |error: PluginError| {
         let fault = error.faults.into_iter().find(|fault| fault.path == ["lamda"]);
@@ -25,7 +25,7 @@ fn every_name_builds_and_refuses_what_it_does_not_know() {
 }
 
 #[test]
-fn a_scheduler_that_stands_alone_says_the_name_it_was_built_by() {
+fn standalone_scheduler_reports_its_registered_name() {
     // A composition has the name of its outer rule.
     for plugin in scheduler::names() {
         let built = scheduler::build(&named(plugin.name), &Registry::TABLES).expect("known");
@@ -53,7 +53,7 @@ fn a_composition_has_sixteen_levels() {
 }
 
 #[test]
-fn whole_numbers_are_whole_and_all_are_finite() {
+fn integer_parameters_are_integral_and_all_numbers_finite() {
     let told = |value: f64| {
         let choice = named("round-robin").with("num_segments", Value::Number(value));
         scheduler::build(&choice, &Registry::TABLES).map(drop).map_err(|error| error.to_string())

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_once_more_after_it_arrived_is_not_under_way() {
+    fn retransmission_of_delivered_data_is_not_in_flight() {
         let mut flight = Flight::default();
         let numbers = [5000, 5100].map(|seq| depart(&mut flight, seq));
         for number in numbers {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_may_arrive_before_what_it_was_made_of() {
+    fn duplicate_may_arrive_before_its_original() {
         let mut flight = Flight::default();
         let number = depart(&mut flight, 5000);
         assert!(flight.copy(number));

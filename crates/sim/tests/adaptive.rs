@@ -58,7 +58,7 @@ const LOWEST: &str = r#"{"abr":{"name":"fixed","rendition":0}}"#;
 const TOP: &str = r#"{"abr":{"name":"fixed"}}"#;
 
 #[test]
-fn every_file_is_asked_for_by_name_and_comes_whole() {
+fn every_file_is_requested_by_name_and_arrives_complete() {
     let trace = played(&[20_000_000], LOWEST, "");
     let requests = table(&trace, "requests");
     let names = words(requests, "resource");
@@ -168,7 +168,7 @@ fn hlsjs_has_pictures_and_sound_come_at_the_same_moment_over_two_connections() {
 }
 
 #[test]
-fn a_chunk_that_is_given_up_takes_its_connection_with_it() {
+fn abandoned_chunk_closes_its_connection() {
     let hlsjs = r#"{"abr":{"name":"hlsjs"},
         "player":{"model":"hlsjs","max_buffer_ns":10000000000,"max_buffer_bytes":0}}"#;
     let change =
@@ -219,7 +219,7 @@ fn a_first_path_that_strips_options_leaves_plain_tcp() {
 }
 
 #[test]
-fn what_is_missing_or_unknown_is_refused() {
+fn missing_or_unknown_adaptive_settings_are_rejected() {
     let refused = |text: &str| {
         let plan = Plan::from_json(text).and_then(|plan| {
             run(&plan, None, &mut Silent).map(drop).map_err(|error| match error {

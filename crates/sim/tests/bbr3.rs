@@ -111,7 +111,7 @@ fn a_clean_path_is_full_but_for_margin_and_visits_and_its_queue_short() {
 /// Considerations for Choosing Constant Parameters"). The rate can decrease by this factor for 63 rounds. The
 /// mean over these rounds is the lower bound.
 #[test]
-fn one_loss_in_a_hundred_costs_what_the_rounds_between_probes_lose() {
+fn bbr3_rate_at_one_percent_loss_meets_the_probe_round_bound() {
     let ratio: f64 = 0.99 * 0.99;
     let least = (1.0 - ratio.powi(63)) / (63.0 * (1.0 - ratio));
     for mbps in [20.0, 100.0] {

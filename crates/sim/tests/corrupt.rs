@@ -95,7 +95,7 @@ fn tcp_reads_each_byte_that_was_changed() {
 }
 
 #[test]
-fn what_does_not_pass_is_discarded_as_ever() {
+fn corrupted_packets_that_fail_the_checksum_are_dropped() {
     let some = transfer(false, false, &[r#","corrupt":0.02,"corrupt_passes":0.5"#]);
     let (changed, wrong) = changed_and_wrong(&some);
     assert!(changed > 10.0 && wrong > 10.0, "{changed}, {wrong}");
@@ -137,7 +137,7 @@ fn checksums_on_the_only_path_end_mptcp_and_tcp_notices_nothing() {
 }
 
 #[test]
-fn who_misunderstands_what_was_changed_ends_and_is_no_defect() {
+fn corrupted_http_messages_leave_some_runs_unfinished() {
     // Requests and the heads of responses are modified too. Lengths are then wrong, and some responses never
     // arrive.
     let film = r#"{"kind":"adaptive","adaptive":{"abr":{"name":"fixed","rendition":0}}},

@@ -226,7 +226,7 @@ fn links_that_fail_hit_flows_and_interfaces_of_clients_do_not() {
 }
 
 #[test]
-fn a_flow_whose_links_fail_for_good_is_told_as_broken() {
+fn flow_on_permanently_failed_links_is_reported_broken() {
     // The server gives up with the first timeout after 924.6 s (`tcp_retries2`). Timeouts are two minutes
     // apart then. A flow that starts in the meantime never connects.
     let text = plan(

@@ -90,7 +90,7 @@ fn a_queue_that_only_drops_marks_nothing() {
 }
 
 #[test]
-fn it_takes_both_sides_and_by_default_neither_asks() {
+fn ecn_needs_both_sides_and_is_not_requested_by_default() {
     let by_default = simulate(&plan(1, "cubic", "", MARKS));
     assert!(total(&by_default, "links", "marked") < 1.0 && dropped(&by_default) > 0.0);
     for (client, server) in [("accept", "accept"), ("off", "request"), ("off", "off")] {
@@ -102,7 +102,7 @@ fn it_takes_both_sides_and_by_default_neither_asks() {
 }
 
 #[test]
-fn bbr_answers_no_marks_unless_it_is_asked_to() {
+fn bbr_ignores_ecn_marks_by_default() {
     // Linux's version 1 ignores marks. Version 3 ignores them except on paths with a short RTT.
     for congestion in ["bbr", "bbr3"] {
         let with = simulate(&plan(1, congestion, &ecn("request", "accept"), MARKS));

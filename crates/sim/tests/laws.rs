@@ -110,7 +110,7 @@ fn reno_under_any_random_loss_lies_between_pftk_and_mathis() {
 /// both parts. This omits the round trip of recovery, with W / 2 packets per sawtooth.
 #[test]
 #[ignore = "long: five flows of 1000 s"]
-fn reno_over_any_drop_tail_queue_uses_what_the_sawtooth_fills() {
+fn reno_utilisation_on_drop_tail_matches_the_sawtooth() {
     // A packet takes one millisecond, so P = 100.
     let (rate_bps, pipe) = (12_000_000, 100.0);
     for queue in [10, 25, 50, 100, 200] {

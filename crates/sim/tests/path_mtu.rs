@@ -42,7 +42,7 @@ fn lasted(trace: &Trace) -> f64 {
 }
 
 #[test]
-fn a_sender_that_is_told_sends_smaller_segments_and_loses_no_time() {
+fn path_mtu_message_shrinks_segments_at_little_cost() {
     let plain = simulate(&plan(1, "", "", ""));
     let small = simulate(&plan(1, r#","mtu":1400"#, "", ""));
     let dropped = numbers(&small, "links", "dropped_mtu");
@@ -106,7 +106,7 @@ fn an_mtu_may_fall_and_rise_while_data_flows() {
 }
 
 #[test]
-fn background_flows_are_told_too() {
+fn background_flows_adapt_to_path_mtu_messages() {
     let flows = r#","cross_traffic":[
         {"name":"a","data":["p0.down"],"acks":["p0.up"],"kind":"bulk","congestion":"cubic","count":1,"start_ns":0,"bytes":500000},
         {"name":"b","data":["p0.up"],"acks":["p0.down"],"kind":"bulk","congestion":"cubic","count":1,"start_ns":0,"bytes":500000}]"#;

@@ -61,7 +61,7 @@ fn paced(discipline: &str, alone: bool) -> (Trace, Vec<f64>) {
 }
 
 #[test]
-fn a_flow_that_asks_for_little_does_not_wait_for_those_that_take_all() {
+fn fq_codel_isolates_a_paced_flow_from_bulk_flows() {
     let (fair, rates) = paced(FQ_CODEL, false);
     assert!(total(&fair, "links", "dropped_aqm") > 0.0, "it took effect");
     let [alone, with, without] =

@@ -74,7 +74,7 @@ fn tcp_over_802_11_gives_the_goodput_that_is_known_of_it() {
 }
 
 #[test]
-fn two_stations_on_one_channel_get_together_what_one_gets() {
+fn two_stations_share_the_capacity_of_one_channel() {
     let alone = goodput(&simulate(&plan(&MODELS[..1], 20, 1, "")), 20);
     let second = MODELS[0].replace(r#""station":"w""#, r#""station":"v""#);
     let together = goodput(&simulate(&plan(&[MODELS[0], &second], 20, 1, "")), 20);
@@ -120,7 +120,7 @@ fn models_side_by_side_go_down_and_up_and_slow_down() {
 }
 
 #[test]
-fn a_recording_of_a_model_is_what_the_model_does() {
+fn recording_reproduces_the_rates_and_delays_of_its_model() {
     let plan = plan(&MODELS[5..6], 10, 1, "");
     let found = record(&plan, "p0.down", 100_000_000, 20, 10_000_000).unwrap();
     assert_eq!(found.rates_bps.len(), 20);

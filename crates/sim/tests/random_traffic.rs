@@ -109,7 +109,7 @@ fn datagrams_beyond_the_rate_of_a_link_are_lost() {
 }
 
 #[test]
-fn datagrams_take_from_a_client_what_they_carry() {
+fn datagram_traffic_reduces_client_goodput_by_its_rate() {
     let group = far("udp", r#","rate_bps":4000000,"size":1500"#).replace("far.", "near.");
     let (alone, beside) = (world(1, 60, BULK, &[]), world(1, 60, BULK, &[&group]));
     let mbps = |trace: &Trace| {

@@ -127,7 +127,7 @@ fn every_segment_leaves_and_comes_and_together_they_are_the_data() {
 }
 
 #[test]
-fn what_receivers_hold_is_what_has_come() {
+fn receiver_samples_match_the_arrived_bytes() {
     let trace = simulate(&plan(BULK, true, ASKED));
     let column = |name| numbers(&trace, "receivers", name);
     let arrived: Vec<(f64, f64)> = numbers(&trace, "arrivals", "t_s")

@@ -310,7 +310,7 @@ fn rtx_aware_sends_nothing_new_where_losses_are_repaired() {
 }
 
 #[test]
-fn who_keeps_its_choice_sends_what_it_would_if_it_were_asked_for_each_segment() {
+fn kept_choice_matches_a_scheduler_called_for_each_segment() {
     // The wrapper returns false from `keeps_choice`.
     let lossy = [Way { loss: 0.01, ..EVEN[0] }, EVEN[1]];
     let shallow = [shallow(20, 20.0), shallow(150, 3.0)];

@@ -316,7 +316,7 @@ fn another_path_moves_no_draw_of_the_first() {
 }
 
 #[test]
-fn a_clean_link_is_filled_to_what_headers_leave() {
+fn lossless_link_is_filled_up_to_header_overhead() {
     for congestion in ["reno", "cubic", "bbr"] {
         let rest = r#""application":{"kind":"bulk","duration_ns":30000000000}"#;
         let trace = simulate(&plan(&[way(40, 10_000_000, 0.0)], "linux", congestion, 1, rest));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_is_answered_with_what_it_has_and_nothing_else() {
+    fn syn_ack_carries_only_options_offered_by_the_syn() {
         // RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2.
         let bare = answered(&Segment::default());
         assert_eq!((bare.window_scale, bare.timestamps, bare.sack_permitted), (None, None, false));

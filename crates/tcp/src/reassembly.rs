@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_an_end_is_let_go() {
+    fn truncate_releases_data_beyond_the_end() {
         let mut held = Held::default();
         let bytes = Bytes::from_static(&FILM);
         for (from, to) in [(10, 20), (30, 40), (35, 60), (70, 80), (5, 8)] {

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_to_twice_what_was_read_and_twice_as_much_again_as_that_has_grown() {
+    fn receive_window_grows_as_in_tcp_rcvbuf_grow() {
         // `tcp_rcvbuf_grow`: rcvwin = 2 newval; grow = rcvwin (newval - oldval) / oldval; rcvwin += 2
         // grow; out-of-order bytes are added.
         let mut buffer = buffer();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_out_of_order_gets_its_room() {
+    fn receive_window_grows_for_out_of_order_data() {
         // `tcp_data_queue_ofo`: twice the bytes of an RTT plus the out-of-order distance must fit.
         let mut buffer = buffer();
         buffer.make_room(45_536);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn of_4_14_half_of_a_cushioned_buffer_is_window() {
+    fn linux_4_14_window_is_half_of_the_padded_receive_buffer() {
         // `tcp_fixup_rcvbuf`: 2 SKB_TRUESIZE(1448 + 192) 20 = 2 * 2216 * 20 = 88,640. An autotuned buffer
         // has four times as much: 354,560. `tcp_win_from_space`: half of it is window. The first window
         // is 20 segments of 1460 bytes, which is also the first value of `space`
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn of_4_14_it_grows_by_what_was_read_and_sixteen_segments() {
+    fn linux_4_14_window_grows_to_twice_the_read_plus_16_segments() {
         // `tcp_rcv_space_adjust`: rcvwin = 2 copied + 16 advmss = 2 * 100,000 + 23,168. The sum doubles
         // if `copied` grew by half. It becomes 446,336 bytes, which is 308 segments. The memory of a
         // segment starts at 2216 and grows in steps of 128 until half of it holds 1448 bytes: 2984. 308

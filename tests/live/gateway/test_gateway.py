@@ -86,7 +86,7 @@ def test_connections_at_once_each_have_bytes_of_their_own(lab):
 
 
 @pytest.mark.slow
-def test_what_many_clients_acknowledge_is_heard_while_much_is_sent(lab):
+def test_gateway_drops_few_acknowledgements_of_many_clients(lab):
     # A device that was not made by --setup-print has a queue of 500. While it is not read, further packets
     # are lost.
     lab.host.run("ip link set anabranch0 txqueuelen 500")
@@ -259,7 +259,7 @@ def slow_client(lab, talk):
 
 
 @pytest.mark.slow
-def test_an_answer_that_was_said_to_its_end_arrives_though_the_origin_reads_no_more(lab):
+def test_complete_response_arrives_although_the_origin_resets(lab):
     down = pattern(100_000, 5)
 
     passed = threading.Event()

@@ -209,7 +209,7 @@ def test_a_device_that_another_one_has_is_reported(lab):
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="no nft to translate addresses with")
-def test_what_root_does_before_is_what_it_takes(lab):
+def test_setup_commands_suffice_to_run_a_gateway(lab):
     """The printed commands make a device and routes that a gateway can be run on."""
     lab.host.run("ip tuntap del dev anabranch0 mode tun")
     arguments = ["--listen", f"{V4}:443", "--origin", "127.0.0.1:8080", "--user", "root"]

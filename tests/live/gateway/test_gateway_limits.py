@@ -295,7 +295,7 @@ def test_nothing_is_left_of_many_connections(lab):
         assert gateway.memory_kib() - first < 8 << 10
 
 
-def test_what_is_not_for_the_gateway_is_left_alone(lab):
+def test_foreign_addresses_are_ignored_and_other_ports_reset(lab):
     # A packet to an address that is not the gateway's gets no answer.
     lab.host.run("ip route add 10.77.9.77/32 dev anabranch0")
     with lab.gateway() as gateway:

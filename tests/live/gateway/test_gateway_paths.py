@@ -110,7 +110,7 @@ def test_a_path_that_loses_packets_loses_no_bytes(lab, mptcp):
 
 
 @pytest.mark.parametrize("v6", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["v4", "v6"])
-def test_a_router_s_word_about_the_mtu_is_heard(lab, v6):
+def test_gateway_obeys_the_mtu_in_icmp_errors(lab, v6):
     down = pattern(2 * MIB, 2)
     # The client's own MTU stays, so that its segment size does not depend on it.
     lab.host.run("ip link set up1 mtu 1300")

@@ -56,7 +56,7 @@ def test_too_few_descriptors_for_all_connections_are_an_error_at_the_start(lab):
             assert exchange(client, b"served") == b"served"
 
 
-def test_without_descriptors_the_metrics_answer_and_those_who_are_served_go_on(lab):
+def test_descriptor_exhaustion_spares_metrics_and_open_sessions(lab):
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(echo)))
         gateway = stack.enter_context(lab.gateway("--connect-timeout", "300 ms"))

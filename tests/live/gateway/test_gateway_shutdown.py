@@ -32,7 +32,7 @@ def test_connections_that_are_open_lose_no_byte(lab, mptcp):
         assert (record["end"], record["down"]) == ("finished", str(len(down)))
 
 
-def test_who_takes_longer_than_the_grace_time_is_cut_off(lab):
+def test_session_is_reset_after_the_grace_time(lab):
     with Origin(lab.host, echo), lab.gateway("--grace", "1 s") as gateway:
         with lab.connect() as client:
             client.sendall(b"x")

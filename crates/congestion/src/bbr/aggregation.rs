@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_adds_up_what_is_not_explained() {
+    fn epoch_sums_the_unexplained_acknowledgements() {
         let mut epoch = Epoch::default();
         let mut hear =
             |acked, cwnd, explained| epoch.excess(Instant::ZERO, acked, cwnd, |_| explained);

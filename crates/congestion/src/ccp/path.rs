@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_the_newer_one_is_the_best_and_a_span_old_is_too_old() {
+    fn newest_of_equal_samples_wins_and_old_samples_expire() {
         let span = Duration::from_secs(10);
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let mut recent = Recent::default();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_arrives_apart_tells_the_capacity_and_one_at_a_time_tells_nothing() {
+    fn spaced_pair_measures_capacity_and_single_acks_do_not() {
         let measure = |second: u64, rtt: u64| {
             let mut path = Path::new(true, Duration::from_secs(10));
             assert!(path.observe(&acknowledgement(500, 100)).is_none(), "one is no pair");

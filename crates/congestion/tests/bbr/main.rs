@@ -246,7 +246,7 @@ fn segments_leave_one_by_one_below_a_pace_of_1_2_megabits() {
 
 /// Random paths, random bursts of acknowledgements, and every phase of the cycle.
 #[test]
-fn pace_and_window_of_the_cycle_are_what_the_formulas_give() {
+fn probe_cycle_pacing_and_window_match_the_formulas() {
     let mut random = Seed { seed: 7, run: 0 }.stream("formulas");
     let mut phases = [0; 3];
     for seed in 0..4000 {

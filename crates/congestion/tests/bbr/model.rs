@@ -93,7 +93,7 @@ fn up_ends_after_a_whole_round_trip_with_a_loss_or_a_full_pipe() {
 /// `bbr_packets_in_net_at_edt`: segments that will be delivered before the next departure do not count as in
 /// flight. At 1000 segments per second, these are 10 segments in 10.5 ms.
 #[test]
-fn what_drains_before_the_next_departure_does_not_count() {
+fn segments_drained_before_the_next_departure_are_not_in_flight() {
     for (more, drained) in [(10, true), (11, false)] {
         let mut flow = Flow::raised();
         flow.hear(Said { prior_in_flight: 1000, after: RTT * 2, ..FULL });

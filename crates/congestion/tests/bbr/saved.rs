@@ -50,7 +50,7 @@ fn the_window_before_the_trouble_comes_back() {
 
 /// An acknowledgement that delivers nothing does not change the window, even if it reports losses.
 #[test]
-fn losses_count_with_what_is_delivered() {
+fn loss_without_delivery_keeps_the_window() {
     let mut flow = Flow::probing(1, FULL);
     flow.window.cwnd = 100;
     flow.hear(Said { acked: 0, newly_lost: 5, ..WITHIN });

@@ -102,7 +102,7 @@ fn olia_overflows_where_losses_are_rare() {
 /// `mptcp_loss3` changes only with acknowledgements that may grow the window. During a reduction there are
 /// none.
 #[test]
-fn olia_does_not_count_what_a_reduction_delivers() {
+fn olia_ignores_segments_delivered_during_a_reduction() {
     let mut siblings = views(&[delivered(40, 100, 10_000), delivered(10, 100, 90_000)]);
     siblings[1].state = CongestionState::Recovery;
     siblings[1].window.ssthresh = 10;

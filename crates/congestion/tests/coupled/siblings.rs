@@ -5,7 +5,7 @@ use super::*;
 /// `mptcp_olia_set_state` and `tcp_reno_ssthresh` do not change OLIA's counter `mptcp_snd_cwnd_cnt`. LIA and
 /// BALIA use `snd_cwnd_cnt`, which a reduction clears (`tcp_init_cwnd_reduction`).
 #[test]
-fn what_olia_has_counted_outlives_a_loss() {
+fn olia_increase_counter_survives_a_loss() {
     // With one path and a window of ten, nine segments are counted before the loss. The next segment then
     // completes a window of five. If a second path is the best, 79 of 80 segments are counted. OLIA
     // adds 10 / (10 + 20)^2 = 1 / 90 per segment after the loss, LIA 20 / 30^2, and BALIA 10 / 30^2 (1 + 2) /

@@ -111,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn ccpd_takes_off_what_the_backlog_grew_by_in_a_round() {
+fn ccpd_subtracts_the_backlog_growth_of_a_round() {
     let window = |name: &str| {
         let mut flow = Flow::new(name, 60, 60);
         probe(&mut flow, millis(200));

@@ -105,7 +105,7 @@ proptest! {
 
 /// The growth per round trip beyond Reno's one segment is `0.125 W^0.75 - 1`.
 #[test]
-fn the_delay_window_steps_by_what_the_formula_gives() {
+fn compound_delay_window_grows_by_the_formula() {
     for (start, step) in [(25_u32, 0.40), (150, 4.36)] {
         assert!((0.125 * f64::from(start).powf(0.75) - 1.0 - step).abs() < 0.005);
         let mut flow = Flow::new("compound(low_window=0)", start, start);

@@ -99,7 +99,7 @@ fn a_long_train_of_acknowledgements_ends_slow_start() {
 /// Once slow start has ended, `HyStart` stays off until a timeout (`bictcp_reset`). Samples in the first
 /// second of a curve do not count.
 #[test]
-fn what_was_found_holds_until_a_timeout() {
+fn hystart_stays_off_until_a_timeout() {
     let mut flow = starting(20, millis(100));
     flow.next = flow.una + 50 * MSS;
     hear(&mut flow, 9, millis(200));

@@ -17,7 +17,7 @@ fn two_waiting() -> FixedLink<u32> {
 }
 
 #[test]
-fn a_rate_change_serves_what_is_left_at_the_new_rate() {
+fn rate_change_applies_to_the_remaining_bits() {
     let mut link = two_waiting();
     // After 0.25 ms at 10 Mb/s, 7,500 of 10,000 bits are left: 7.5 ms at 1 Mb/s.
     link.set(us(250), Change::Rate(Rate::from_bps(1_000_000)));

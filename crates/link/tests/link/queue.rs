@@ -79,7 +79,7 @@ fn the_packet_in_service_counts_against_the_limit() {
 }
 
 #[test]
-fn a_limit_in_bytes_lets_a_small_packet_fill_the_gap() {
+fn byte_limit_admits_a_small_packet_into_the_remaining_space() {
     let mut link = link(QueueLimit::Bytes(3_000));
     link.enqueue(ms(0), 0, SIZE);
     link.enqueue(ms(0), 1, SIZE);

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_viewer_who_pauses_is_not_stalled() {
+    fn paused_viewer_is_not_stalled() {
         assert_eq!(gives_way(&[pauses(1)], 2, |_| 4), None);
         // The player has stopped reading, and the gateway's buffers for it are full. 1,024 bytes per second
         // are enough.

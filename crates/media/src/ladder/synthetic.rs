@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ladders_are_what_the_paper_prints() {
+    fn ladders_match_the_published_tables() {
         for (name, seconds, heights) in [
             ("uq18-jp", 600, vec![240, 288, 360, 432, 480, 576, 720]),
             ("uq18-va", 300, vec![288, 360, 480, 720, 1080]),

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_came_first_goes_first() {
+    fn ready_queue_is_first_in_first_out() {
         let mut ready = Ready::default();
         for slot in 0..1000 {
             ready.push(slot);

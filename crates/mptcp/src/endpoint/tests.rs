@@ -75,7 +75,7 @@ fn segment(tuple: &FourTuple, flags: Flags) -> Segment {
 }
 
 #[test]
-fn four_tuples_that_collide_are_told_apart() {
+fn colliding_four_tuples_reach_their_own_connections() {
     let mut host = endpoint();
     let plain = Config { multipath: false, ..Config::default() };
     host.listen(SocketAddr::from(([0, 0, 0, 0], 80)), plain).expect("the first");

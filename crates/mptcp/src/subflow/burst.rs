@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_of_runs_or_duplicates_leaves_alone() {
+    fn segment_with_sack_or_dsack_is_sent_without_a_burst() {
         let mut subflow = loaded();
         hear(&mut subflow, 1);
         hear(&mut subflow, 1);

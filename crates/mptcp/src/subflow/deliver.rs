@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_what_was_summed_is_held_back() {
+    fn data_with_a_failed_checksum_is_held_back() {
         let mut delivery = Delivery { checksums: true, ..Delivery::default() };
         for (position, bytes) in [(1, [1, 2, 3]), (4, [4, 5, 6])] {
             delivery

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_one_mapping() {
+    fn contiguous_mappings_merge_into_one() {
         let mut mappings = Mappings::default();
         for n in 0..1000 {
             mappings.insert(plain(1 + n, 2 + n, 9), 1, 0).expect("no contradiction");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_is_refused_and_changes_nothing() {
+    fn contradicting_mapping_is_refused_without_side_effects() {
         let mut mappings = Mappings::default();
         for declared in [plain(1, 100, 0), plain(200, 300, 50), plain(400, 500, 0)] {
             mappings.insert(declared, 1, 0).expect("apart");

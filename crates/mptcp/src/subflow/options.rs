@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_has_room_for_all_it_says() {
+    fn reset_has_room_for_all_its_options() {
         let reason = Some(MptcpOption::TcpRst(MpTcpRst { transient: false, reason: 0 }));
         let none = Situation {
             timestamps: true,

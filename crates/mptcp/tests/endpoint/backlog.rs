@@ -45,7 +45,7 @@ fn a_reset_makes_room_in_the_backlog() {
 }
 
 #[test]
-fn who_never_sends_a_third_packet_is_forgotten_in_silence() {
+fn half_open_connection_expires_silently() {
     // tcp_synack_retries 5: 1 + 2 + 4 + 8 + 16 + 32 s.
     let mut host = Host::new(listening(2, false));
     host.answer(&syn(1, 0));
@@ -61,7 +61,7 @@ fn who_never_sends_a_third_packet_is_forgotten_in_silence() {
 }
 
 #[test]
-fn a_third_packet_is_waited_for_as_long_as_the_listener_says() {
+fn half_open_timeout_follows_the_listener_config() {
     let mut host = Host::new(ListenConfig { half_open: Duration::from_secs(10), ..plain().into() });
     let answer = host.answer(&syn(1, 0));
     // 1 + 2 + 4 s. The next repetition would be sent after 15 s.
@@ -94,7 +94,7 @@ fn a_syn_ack_is_repeated_as_it_was() {
 }
 
 #[test]
-fn what_is_not_the_third_packet_leaves_the_syn_waiting() {
+fn invalid_third_packet_keeps_the_connection_half_open() {
     let mut host = Host::new(plain());
     let next = host.answer(&syn(1, 0)).seq.0.wrapping_add(1);
     // RFC 9293 section 3.10.7.4: a segment outside the window, one without ACK, and a RST with another number
@@ -115,7 +115,7 @@ fn what_is_not_the_third_packet_leaves_the_syn_waiting() {
 }
 
 #[test]
-fn who_listens_no_more_forgets_who_asked() {
+fn closing_the_listener_drops_half_open_connections() {
     let mut host = Host::new(plain());
     let answer = host.answer(&syn(1, 0));
     host.endpoint.stop_listening(anywhere(80));

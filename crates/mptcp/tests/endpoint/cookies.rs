@@ -144,7 +144,7 @@ fn a_cookie_is_worth_nothing_changed_elsewhere_or_later() {
 }
 
 #[test]
-fn who_has_sent_no_cookie_believes_none() {
+fn cookie_is_rejected_by_a_host_that_sent_none() {
     // tcp_synq_no_recent_overflow. The same seed gives the same cookies.
     let answer = baker(plain()).answer(&full(1000));
     let mut other = Host::new(plain());
@@ -204,7 +204,7 @@ fn a_third_packet_without_them_opens_plain_tcp() {
 }
 
 #[test]
-fn a_key_that_was_not_told_opens_nothing() {
+fn third_packet_with_a_wrong_key_is_reset() {
     let (mut host, answer, key) = multipath();
     let keys = CapableKeys::Both { initiator: CLIENT_KEY, responder: key ^ 2 };
     let third = Segment { mptcp: vec![capable(keys)], ..third(&answer, 501) };

@@ -39,7 +39,7 @@ fn a_connection_is_looked_at_until_the_call_after_its_end() {
 }
 
 #[test]
-fn what_was_not_read_keeps_a_connection() {
+fn unread_data_keeps_the_connection() {
     let mut host = Host::new(plain());
     let mut peer = host.open(1000, 0, None);
     host.data(&mut peer, 100);
@@ -158,7 +158,7 @@ fn a_thousand_connections_have_a_thousand_tokens() {
 }
 
 #[test]
-fn an_old_timer_of_a_freed_connection_wakes_nobody() {
+fn stale_timer_of_a_freed_connection_is_ignored() {
     let mut host = Host::new(plain());
     let anabranch_mptcp::FourTuple { local, remote } = tuple(1);
     let first = Candidate { address_id: 0, local, remote, backup: false, rate: None };

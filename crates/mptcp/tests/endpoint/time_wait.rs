@@ -38,7 +38,7 @@ fn a_syn_with_a_newer_timestamp_opens_whatever_its_sequence_number() {
 }
 
 #[test]
-fn a_syn_with_an_older_timestamp_is_answered_with_what_is_expected() {
+fn syn_with_an_older_timestamp_is_acknowledged_in_time_wait() {
     // `paws_reject`: a higher sequence number does not help. The answer is an acknowledgement.
     let (mut host, peer) = waiting(5000, true);
     let answer = host.answer(&stamped(syn(1000, 100_000), 499, 0));
@@ -49,7 +49,7 @@ fn a_syn_with_an_older_timestamp_is_answered_with_what_is_expected() {
 }
 
 #[test]
-fn with_the_same_timestamp_the_sequence_number_decides() {
+fn sequence_number_decides_on_a_syn_with_an_equal_timestamp() {
     // RFC 6191 section 2, second case: `after(seq, tw_rcv_nxt)`. SYN and FIN used 5000 and 5001.
     for (seq, accepted) in [(5003, true), (5002, false), (5001, false)] {
         let (mut host, _) = waiting(5000, true);
@@ -69,7 +69,7 @@ fn without_timestamps_the_sequence_number_decides() {
 }
 
 #[test]
-fn a_fin_that_comes_again_is_acknowledged_and_begins_the_wait_anew() {
+fn retransmitted_fin_is_acknowledged_and_restarts_time_wait() {
     // `inet_twsk_reschedule(tw, TCP_TIMEWAIT_LEN)`: TIME-WAIT lasts 60 s from this FIN.
     let (mut host, peer) = waiting(5000, false);
     let fin = segment(1000, Flags::FIN.with(Flags::ACK), peer.seq - 1, peer.ack);
@@ -118,7 +118,7 @@ fn empty_acknowledgements_are_not_answered_without_end() {
 }
 
 #[test]
-fn who_closes_second_does_not_wait() {
+fn passive_closer_skips_time_wait() {
     // RFC 9293 section 3.6: LAST-ACK ends in CLOSED.
     let mut host = Host::new(plain());
     let peer = host.open(1000, 5000, None);

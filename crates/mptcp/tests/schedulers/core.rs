@@ -208,7 +208,7 @@ fn data_sent_ahead_is_sent_once() {
 }
 
 #[test]
-fn a_full_window_is_told_with_those_who_carried_its_head() {
+fn window_blocked_request_names_the_subflows_of_its_head() {
     let decide: Decide = |request, views, count| match request.ask {
         Ask::NewData if count < 3 => {
             Decision::Send { on: SubflowSet::one(SubflowId(1)), from: None, burst: 2000 }
@@ -239,7 +239,7 @@ fn a_full_window_is_told_with_those_who_carried_its_head() {
 }
 
 #[test]
-fn a_full_send_buffer_is_told_while_the_application_waits() {
+fn full_send_buffer_is_reported_only_with_all_data_scheduled() {
     let decide: Decide = |request, views, _| match request.ask {
         Ask::NewData => first(views),
         _ => Decision::WAIT,
@@ -310,7 +310,7 @@ fn silenced(scheduler: &str) -> (Pair, Vec<u64>) {
 }
 
 #[test]
-fn what_a_silent_subflow_held_goes_again_at_its_timeout() {
+fn data_of_a_silent_subflow_is_resent_at_its_timeout() {
     let count = |scheduler: &str, until: Instant| {
         let (pair, lost) = silenced(scheduler);
         let sent = dsns(&pair, 1);

@@ -75,7 +75,7 @@ fn a_replayed_announcement_is_echoed_and_joined_once() {
 }
 
 #[test]
-fn what_nobody_or_everybody_or_we_answer_to_is_not_joined() {
+fn unusable_announced_address_is_not_joined() {
     let ours = ["10.1.0.1"];
     let others = ["127.0.0.1", "127.9.9.9", "0.0.0.0", "224.0.0.1", "255.255.255.255"];
     let wide = ["::1", "::", "ff02::1", "::ffff:127.0.0.1"];
@@ -249,7 +249,7 @@ fn the_initial_address_of_a_peer_that_denies_it_is_not_joined() {
 }
 
 #[test]
-fn a_host_denies_its_initial_address_when_told_to() {
+fn host_refuses_joins_to_its_initial_address_if_configured() {
     let deny = Config { deny_join_initial_address: true, ..config() };
     let mut s = Script::server(deny.clone());
     s.peer(0, "S mpc");

@@ -159,7 +159,7 @@ fn the_peers_answer_alone_completes_the_fallback() {
 }
 
 #[test]
-fn a_report_that_nobody_answers_ends_the_subflow() {
+fn unanswered_mp_fail_ends_the_subflow_after_two_minutes() {
     // `fail_tout`: the wait is two minutes.
     let mut s = summed();
     s.peer(110, ". 1:101 ack=1 dack4=0 map=0+100@1 badsum");
@@ -251,7 +251,7 @@ fn a_checksum_that_was_not_agreed_on_or_is_missing_ends_the_subflow() {
 }
 
 #[test]
-fn both_ways_have_checksums_when_either_side_asked() {
+fn either_side_enables_checksums_in_both_directions() {
     let mut s = Script::client(Config { checksum: true, ..config() }, 1);
     s.us(0, "S mpc A");
     s.peer(50, "S. mpc-key");
@@ -292,7 +292,7 @@ fn an_end_is_believed_with_its_checksum_only() {
 }
 
 #[test]
-fn who_sends_more_than_a_window_after_a_report_is_reset() {
+fn more_than_a_window_of_data_after_mp_fail_is_reset() {
     // RFC 8684 section 3.7: data after the failed mapping is useless. The receiver keeps the data for a
     // possible fallback. A peer that sends its window repeatedly could otherwise fill all memory.
     let buffer = 20_000;

@@ -36,7 +36,7 @@ fn a_fin_is_repeated_like_data() {
 }
 
 #[test]
-fn a_side_that_heard_fin_may_go_on_sending() {
+fn host_may_send_after_receiving_a_fin() {
     let mut s = Script::plain(50);
     s.peer(100, "F. 1:101 ack=1");
     s.us(100, ". ack=102");
@@ -163,7 +163,7 @@ fn a_data_fin_waits_for_data_on_another_subflow() {
 }
 
 #[test]
-fn an_end_that_is_told_alone_is_answered_unless_both_sides_wait() {
+fn lone_data_fin_is_answered_unless_both_sides_wait() {
     // Data before the end is missing, and the acknowledgement reports that.
     let mut s = Script::multipath(config(), 50);
     s.peer(100, ". ack=1 dack4=0 map=100+1@0 dfin");
@@ -183,7 +183,7 @@ fn an_end_that_is_told_alone_is_answered_unless_both_sides_wait() {
 }
 
 #[test]
-fn what_a_reset_subflow_carried_goes_over_the_other() {
+fn data_of_a_reset_subflow_is_resent_on_another() {
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.write(300, 2000);
@@ -242,7 +242,7 @@ fn a_fin_ahead_of_its_turn_ends_the_stream_where_it_stands() {
 }
 
 #[test]
-fn a_subflows_acknowledgement_says_nothing_of_the_data() {
+fn subflow_ack_does_not_acknowledge_connection_data() {
     // RFC 8684 section 4: a middlebox may acknowledge data that the peer never received.
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
@@ -254,7 +254,7 @@ fn a_subflows_acknowledgement_says_nothing_of_the_data() {
 }
 
 #[test]
-fn nothing_follows_a_fin() {
+fn no_data_is_sent_after_a_fin() {
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.write(300, 1000);

@@ -7,7 +7,7 @@ use anabranch_wire::{CapableKeys, DataAck, MappingDsn, MptcpOption};
 use crate::dialect::{Script, config, film};
 
 #[test]
-fn one_mapping_covers_what_was_written_at_once() {
+fn one_mapping_covers_a_whole_write() {
     let mut s = Script::multipath(config(), 50);
     s.write(100, 3000);
     s.us(100, ". 1:1425 dack4=0 map=0+3000@1");
@@ -33,7 +33,7 @@ fn the_width_of_the_data_ack_follows_the_peers_mappings() {
 }
 
 #[test]
-fn acknowledgements_of_what_was_never_sent_are_ignored() {
+fn acks_of_unsent_data_are_ignored() {
     let mut s = Script::multipath(config(), 50);
     s.write(100, 1000);
     s.us(100, ". 1:1001");
@@ -48,7 +48,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
 }
 
 #[test]
-fn a_closing_side_knows_what_it_has_not_sent() {
+fn data_ack_beyond_sent_data_is_not_taken_as_the_data_fin() {
     // The peer's window delays most of the data. The byte after the sent data is not the DATA_FIN.
     let mut s = Script::server(config());
     s.peer(0, "S mpc");

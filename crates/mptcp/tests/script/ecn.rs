@@ -66,7 +66,7 @@ fn answer(mode: EcnMode, syn: &str) -> Flags {
 }
 
 #[test]
-fn a_syn_with_both_flags_asks_and_an_answer_with_one_agrees() {
+fn ecn_syn_carries_ece_and_cwr_and_its_answer_only_ece() {
     // RFC 3168 section 6.1.1: an ECN-setup SYN has ECE and CWR. An ECN-setup SYN/ACK has only ECE.
     assert_eq!(answer(EcnMode::Accept, "SEW"), Flags::ECE);
     assert_eq!(answer(EcnMode::Request, "SEW"), Flags::ECE);
@@ -103,7 +103,7 @@ fn the_initiator_takes_ece_alone_for_an_agreement() {
 }
 
 #[test]
-fn who_only_accepts_asks_for_nothing() {
+fn accepting_client_does_not_request_ecn() {
     for mode in [EcnMode::Accept, EcnMode::Off] {
         let mut s = Script::client(with(mode), 1);
         s.us(0, "S");
@@ -116,7 +116,7 @@ fn who_only_accepts_asks_for_nothing() {
 }
 
 #[test]
-fn a_syn_that_is_sent_again_asks_no_more() {
+fn retransmitted_syn_does_not_request_ecn() {
     // RFC 3168 section 6.1.1.1, tcp_ecn_clear_syn: the first SYN may have been dropped because of its flags.
     let mut s = Script::client(with(EcnMode::Request), 1);
     s.us(0, "SEW");
@@ -155,7 +155,7 @@ fn joins_agree_each_for_itself() {
 }
 
 #[test]
-fn a_client_asks_on_every_join() {
+fn client_requests_ecn_on_every_join() {
     let mut s = Script::client(Config { ecn: EcnMode::Request, ..config() }, 2);
     s.us(0, "SEW mpc");
     s.peer(50, "S.E mpc-key");
@@ -221,7 +221,7 @@ fn counting() -> Script {
 }
 
 #[test]
-fn who_counts_marks_is_told_of_each_by_itself() {
+fn ce_change_sends_the_delayed_ack_before_the_new_echo() {
     // RFC 8257 section 3.2, dctcp_ece_ack_update: the delayed acknowledgement is sent first, with the
     // previous echo.
     let mut s = counting();
@@ -244,7 +244,7 @@ fn who_counts_marks_is_told_of_each_by_itself() {
 }
 
 #[test]
-fn a_reduction_says_nothing_of_marks_that_are_counted() {
+fn counted_ce_echo_does_not_depend_on_cwr() {
     // The peer's window is reduced once per round trip while marks continue. `ce_state` is independent of
     // DEMAND_CWR.
     for (next, echo) in [("ce", ".E"), ("ect0", ".")] {
@@ -262,7 +262,7 @@ fn a_reduction_says_nothing_of_marks_that_are_counted() {
 }
 
 #[test]
-fn who_counts_marks_sends_everything_as_ecn_capable() {
+fn mark_counting_sender_makes_all_segments_ecn_capable() {
     // TCP_ECN_ECT_PERMANENT: acknowledgements and retransmissions are ECN-capable too.
     let mut s = counting();
     s.peer(300, ". 101:1101 ect0");
@@ -274,7 +274,7 @@ fn who_counts_marks_sends_everything_as_ecn_capable() {
 }
 
 #[test]
-fn who_counts_marks_is_not_held_to_what_was_not_agreed() {
+fn mark_counting_requires_negotiated_ecn() {
     let mut s = Script::plain_with(counts_marks(), 50);
     s.peer(300, ". 1:101 ce");
     let said = s.us(300, ". ack=101");
@@ -282,7 +282,7 @@ fn who_counts_marks_is_not_held_to_what_was_not_agreed() {
 }
 
 #[test]
-fn a_mark_on_the_segment_that_tells_of_the_reduction_is_echoed() {
+fn ce_mark_on_a_cwr_segment_is_echoed() {
     // tcp_ecn_accept_cwr runs with the acknowledgement, before tcp_data_ecn_check handles the data.
     let mut s = agreed();
     s.peer(100, ". 1:1001 ce");
@@ -346,7 +346,7 @@ fn an_echo_halves_the_window_once_a_round_trip_without_a_retransmission() {
 }
 
 #[test]
-fn a_second_reduction_waits_for_what_was_sent_after_the_first() {
+fn second_ecn_reduction_needs_an_ack_of_later_data() {
     // tcp_fastretrans_alert: the state stays CWR until data after high_seq is acknowledged.
     let mut s = ten_sent(40_000);
     s.peer(150, ".E ack=1001");
@@ -387,7 +387,7 @@ fn an_echo_with_nothing_in_flight_means_nothing() {
 }
 
 #[test]
-fn a_loss_tells_of_its_reduction_too() {
+fn reduction_after_a_loss_sends_cwr() {
     // RFC 3168 section 6.1.2: CWR is sent after any reduction. tcp_init_cwnd_reduction queues it, and new
     // data carries it.
     let mut s = ten_sent(30_000);
@@ -424,7 +424,7 @@ fn a_loss_within_a_window_that_was_reduced_reduces_no_further() {
 }
 
 #[test]
-fn what_an_echo_asked_for_is_never_undone() {
+fn reduction_after_an_ece_is_never_undone() {
     // tcp_fastretrans_alert: "ECE, hence prohibit cwnd undoing, the reduction is required".
     let undone = |echo: &str| {
         let mut s = ten_sent(0);

@@ -102,7 +102,7 @@ fn an_acknowledged_final_mapping_takes_no_room_when_the_path_becomes_smaller() {
 }
 
 #[test]
-fn what_waits_behind_a_hole_is_plain_data_too() {
+fn out_of_order_data_also_becomes_plain_after_fallback() {
     let mut s = under_way();
     s.peer(200, ". 201:301 ack=101");
     s.us(200, ". ack=101 sack=201:301");
@@ -133,7 +133,7 @@ fn an_acknowledgement_of_data_without_a_data_ack_means_plain_tcp() {
 }
 
 #[test]
-fn a_repetition_of_what_was_acknowledged_says_nothing_of_options() {
+fn old_segment_without_options_does_not_cause_fallback() {
     // The segment acknowledges only the SYN, so it is a keepalive or an old segment.
     let mut s = Script::multipath(config(), 50);
     s.peer(60, ". ack=1");
@@ -228,7 +228,7 @@ fn an_acknowledgement_that_was_overtaken_does_not_clear_the_doubt() {
 }
 
 #[test]
-fn what_a_peer_sends_again_before_it_knows_is_no_new_data() {
+fn repeated_data_after_fallback_is_not_delivered() {
     // The peer sends the last 100 bytes again with new subflow sequence numbers. The mapping shows that they
     // are old. In-order data is accepted.
     for (mapping, taken) in [("100+100@201", false), ("200+100@201", true)] {
@@ -307,7 +307,7 @@ fn no_join_follows_a_fallback_and_one_under_way_ends() {
 }
 
 #[test]
-fn a_join_of_ours_ends_with_a_fallback_and_says_why() {
+fn fallback_resets_a_pending_join_with_its_reason() {
     // RFC 8684 section 3.6: reason 6 is middlebox interference. A join whose SYN was not answered gets no
     // RST.
     for answered in [true, false] {
@@ -363,7 +363,7 @@ fn plain_tcp_announces_no_addresses() {
 }
 
 #[test]
-fn what_waits_to_be_said_of_addresses_is_not_said_on_plain_tcp() {
+fn pending_address_signals_are_dropped_on_fallback() {
     let mut s = under_way();
     s.peer(200, ". ack=101 dack4=100 map=100+0@101 add=5,10.2.0.2");
     assert!(s.has(Event::FellBack));
@@ -385,7 +385,7 @@ fn a_client_falls_back_as_a_server_does() {
 }
 
 #[test]
-fn a_client_whose_first_answer_is_bare_says_so_in_its_data() {
+fn client_sends_an_infinite_mapping_after_a_plain_first_ack() {
     let mut s = Script::multipath_client(config(), 1);
     s.write(60, 100);
     s.us(60, ". 1:101 mpc-data=100");
@@ -396,7 +396,7 @@ fn a_client_whose_first_answer_is_bare_says_so_in_its_data() {
 }
 
 #[test]
-fn an_end_that_became_a_fin_is_told_no_other_way() {
+fn fin_replaces_the_data_fin_after_fallback() {
     let mut s = under_way();
     s.shutdown(200);
     s.us(200, ". 101:101 map=100+1@0 dfin");
@@ -408,7 +408,7 @@ fn an_end_that_became_a_fin_is_told_no_other_way() {
 }
 
 #[test]
-fn an_end_that_nobody_answers_is_told_by_fin() {
+fn unanswered_data_fin_is_replaced_by_a_fin() {
     // Segments without data lose their options on the way to the peer, so the peer does not receive the
     // DATA_FIN.
     let mut s = under_way();

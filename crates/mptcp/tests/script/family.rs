@@ -91,7 +91,7 @@ fn an_announced_address_is_joined_from_those_of_its_family_alone() {
 }
 
 #[test]
-fn who_has_no_address_of_the_family_echoes_and_joins_nothing() {
+fn address_of_an_unavailable_family_is_echoed_but_not_joined() {
     let mut s = Script::multipath_client(config(), 1);
     s.peer(100, ". ack=1 dack4=0");
     s.rest();

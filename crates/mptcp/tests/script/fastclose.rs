@@ -78,7 +78,7 @@ fn a_reset_with_a_wrong_key_ends_its_subflow_only() {
 }
 
 #[test]
-fn a_fast_close_out_of_the_window_is_not_heard() {
+fn fast_close_outside_the_window_is_ignored() {
     let mut s = two();
     // RFC 8684 sections 3 and 3.5: the checks of TCP come first. The window ends at 64,240 bytes.
     s.peer(300, ". 900000000:900000000 ack=1 dack4=0 fastclose");
@@ -92,7 +92,7 @@ fn a_fast_close_out_of_the_window_is_not_heard() {
 }
 
 #[test]
-fn no_signal_is_heard_out_of_the_window() {
+fn mptcp_signals_outside_the_window_are_ignored() {
     let far = "900000000:900000000";
     for signal in ["prio=B", "add=5,10.3.0.2", "remove=1", "rst=1"] {
         let mut s = two();
@@ -137,7 +137,7 @@ fn an_abort_of_plain_tcp_is_a_plain_reset() {
 }
 
 #[test]
-fn the_reason_of_a_reset_is_told() {
+fn subflow_reset_event_carries_the_reason() {
     for (word, reason, transient) in [("rst=2,T", 2, true), ("rst=3", 3, false)] {
         let mut s = two();
         s.peer_on(1, 300, &format!("R 1:1 {word}"));
@@ -170,7 +170,7 @@ fn returns(s: &mut Script, ms: u64, path: u8) {
 }
 
 #[test]
-fn what_was_refused_for_good_is_not_tried_again() {
+fn permanently_refused_join_is_not_retried() {
     for (word, again) in [("rst=1", false), ("rst=3", false), ("rst=2,T", true), ("", true)] {
         let mut s = client_of_two();
         s.peer_on(1, 300, &format!("R 1:1 {word}"));

@@ -40,7 +40,7 @@ fn a_peer_may_take_its_reports_back() {
 }
 
 #[test]
-fn what_lands_on_reported_data_is_no_reneging_once_more_is_acknowledged() {
+fn two_step_ack_of_sacked_data_is_not_reneging() {
     // The peer had the data and only acknowledged it in two steps.
     let mut s = reported(50);
     s.rest();

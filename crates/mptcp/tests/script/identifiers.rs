@@ -99,7 +99,7 @@ fn two_subflows_at_one_address_have_one_identifier() {
 }
 
 #[test]
-fn what_was_neither_announced_nor_used_goes_in_silence() {
+fn removal_of_an_unused_address_sends_no_signal() {
     let mut s = Script::multipath(announcing(&[(5, "10.9.0.1")]), 50);
     s.us(50, ". add=5,10.9.0.1");
     s.peer(100, ". ack=1 dack4=0 echo=5,10.9.0.1");

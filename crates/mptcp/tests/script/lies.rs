@@ -5,7 +5,7 @@ use anabranch_mptcp::Event;
 use crate::dialect::{Script, config, film};
 
 #[test]
-fn a_data_ack_of_what_was_not_sent_moves_nothing() {
+fn data_ack_of_unsent_data_is_refused() {
     // The peer's window delays most of the data, so the acknowledged data was not sent yet.
     let mut s = Script::server(config());
     s.peer(0, "S mpc");

@@ -101,7 +101,7 @@ fn an_original_sacked_below_the_highest_is_reordering_too() {
 }
 
 #[test]
-fn only_what_was_sent_before_the_delivered_segment_is_lost() {
+fn only_segments_sent_before_the_sacked_one_are_lost() {
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=4001:5001");
     // Segments 1 to 4 are marked lost at the end of the window. 6 to 10 were sent after the fifth.
@@ -112,7 +112,7 @@ fn only_what_was_sent_before_the_delivered_segment_is_lost() {
 }
 
 #[test]
-fn a_retransmission_that_is_lost_is_found_by_what_was_sent_after_it() {
+fn lost_retransmission_is_detected_by_later_segments() {
     let mut s = sent(Script::plain_with(thousands(), 50), 40_000);
     // Limited transmit (RFC 3042): each SACKed segment permits a new one.
     s.peer(150, ". ack=1 sack=1001:2001");
@@ -184,7 +184,7 @@ fn a_lone_segment_is_probed_when_the_timeout_would_come() {
 }
 
 #[test]
-fn a_probe_reveals_what_was_lost_before_it() {
+fn tail_loss_probe_reveals_earlier_losses() {
     let mut s = ten_sent();
     s.peer(150, ". ack=7001");
     // The last three segments are lost. RFC 8985 section 7.1: the SACK of the probe starts fast recovery.
@@ -252,7 +252,7 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
 }
 
 #[test]
-fn at_a_timeout_what_was_sent_lately_is_not_lost() {
+fn timeout_does_not_mark_recent_segments_lost() {
     // RFC 8985 section 6.3: the head is lost, and so are segments older than RACK.rtt + the reordering
     // window.
     let mut s = Script::plain_after(thousands(), 50, "S nosack");
@@ -358,7 +358,7 @@ fn an_original_that_is_reported_after_a_timeout_proves_it_spurious() {
 }
 
 #[test]
-fn without_sack_a_duplicate_after_a_timeout_lets_nothing_go() {
+fn duplicate_ack_after_a_timeout_without_sack_sends_no_data() {
     // tcp_process_loss: duplicates are counted only after new data was sent. Earlier ones may be caused by
     // the originals.
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots nosack");

@@ -81,7 +81,7 @@ fn segments_that_a_middlebox_has_joined_are_plain_data_on_the_only_subflow() {
 }
 
 #[test]
-fn what_was_mapped_first_stays_so() {
+fn first_mapping_of_a_byte_is_kept() {
     let mut s = two();
     s.peer(300, ". 501:1001 ack=1 dack4=0 map=0+1000@1");
     s.rest();

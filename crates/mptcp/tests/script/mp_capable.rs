@@ -62,7 +62,7 @@ fn the_client_sends_no_key_then_both_then_both_with_its_first_data() {
 }
 
 #[test]
-fn checksums_are_used_when_either_side_asks() {
+fn either_side_enables_checksums_in_the_handshake() {
     let mut s = Script::server(Config { checksum: true, ..config() });
     s.peer(0, "S mpc");
     assert_eq!(option_bytes(&s.us(0, "S. mpc-key A"))[..4], [0x1e, 12, 0x01, 0x81]);

@@ -120,7 +120,7 @@ fn a_forged_third_packet_is_refused_with_a_reason() {
 }
 
 #[test]
-fn nothing_is_sent_before_the_third_packet() {
+fn no_data_is_sent_on_a_join_before_its_third_packet() {
     let mut s = Script::multipath(config(), 50);
     s.peer_on(1, 60, "S join");
     s.us_on(1, 60, "S. join-hmac");
@@ -198,7 +198,7 @@ fn a_syn_that_comes_again_gets_the_same_answer_and_none_comes_unasked() {
 }
 
 #[test]
-fn the_limit_of_joined_subflows_is_told_as_a_prohibition() {
+fn join_over_the_subflow_limit_is_reset_as_prohibited() {
     // Eight subflows in addition to the first (`MPTCP_PM_ADDR_MAX`); reason 3 (RFC 8684 section 3.6).
     let mut s = Script::multipath(config(), 50);
     for port in 0..7u16 {

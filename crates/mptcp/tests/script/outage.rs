@@ -61,7 +61,7 @@ fn an_outage_is_no_spurious_timeout_and_no_round_trip() {
 }
 
 #[test]
-fn after_an_outage_what_was_lost_goes_again_at_once() {
+fn lost_data_is_retransmitted_at_once_after_an_outage() {
     for rule in [OutageRule::Timeouts, OutageRule::Dsack] {
         let mut s = unanswered(ruled(rule), "", 2000);
         s.peer(2000, ". ack=3001 sack=1:1001 ecr=100");
@@ -286,7 +286,7 @@ fn retries_are_counted_as_linux_counts_them() {
 }
 
 #[test]
-fn bbr_keeps_its_minimum_over_an_outage_if_told_so() {
+fn bbr_keeps_its_minimum_rtt_over_an_outage_if_configured() {
     // bbr_update_min_rtt: a minimum of 50 ms that is older than ten seconds is measured again, with a window
     // of four segments.
     for (probe, least) in [(true, true), (false, false)] {

@@ -32,7 +32,7 @@ fn full(mut s: Script, path: usize) -> Script {
 }
 
 #[test]
-fn what_waits_is_acknowledged_on_its_subflow_alone_and_read_behind_the_rest() {
+fn parked_data_is_acknowledged_on_its_subflow_and_read_last() {
     let mut s = full(Script::multipath(fixed(), 50), 0);
     let last = s.rest_until(600).pop().expect("an acknowledgement");
     assert!(last.2.contains(&format!("ack={}", 1 + ALL)), "{last:?}");
@@ -44,7 +44,7 @@ fn what_waits_is_acknowledged_on_its_subflow_alone_and_read_behind_the_rest() {
 }
 
 #[test]
-fn what_comes_next_takes_what_waits_along_once_there_is_room() {
+fn new_data_moves_parked_data_once_there_is_room() {
     let mut s = full(Script::multipath(fixed(), 50), 0);
     s.read(700, 3000);
     let at = 1 + ALL;
@@ -59,7 +59,7 @@ fn what_comes_next_takes_what_waits_along_once_there_is_room() {
 }
 
 #[test]
-fn the_end_comes_behind_what_waits() {
+fn data_fin_is_delivered_after_parked_data() {
     let mut s = full(Script::multipath(fixed(), 50), 0);
     s.peer(400, &format!(". ack=1 dack4=0 map={ALL}+1@0 dfin"));
     assert!(!s.has(Event::PeerFinished));
@@ -69,7 +69,7 @@ fn the_end_comes_behind_what_waits() {
 }
 
 #[test]
-fn a_subflow_that_ends_leaves_what_waits_with_it() {
+fn closed_subflow_keeps_its_parked_data_readable() {
     let mut s = Script::multipath(fixed(), 50);
     s.join(1, 200, 100);
     let mut s = full(s, 1);

@@ -26,7 +26,7 @@ fn ranges(s: &mut Script) -> Vec<String> {
 }
 
 #[test]
-fn what_was_too_large_goes_out_again_in_pieces_and_the_window_stays() {
+fn oversized_segments_are_resent_in_pieces_at_the_same_window() {
     // tcp_simple_retransmit: all segments larger than the new size are lost, and "don't muck with the
     // congestion window here".
     let mut s = ten_sent(30_000);
@@ -49,7 +49,7 @@ fn what_was_too_large_goes_out_again_in_pieces_and_the_window_stays() {
 }
 
 #[test]
-fn what_fits_is_not_sent_again() {
+fn segments_that_fit_the_new_path_mtu_are_not_resent() {
     let mut s = Script::plain_with(Config { nodelay: true, ..thousands() }, 50);
     for length in [1000, 500, 600] {
         s.write(100, length);
@@ -69,7 +69,7 @@ fn what_fits_is_not_sent_again() {
 }
 
 #[test]
-fn only_who_knows_what_is_in_flight_is_believed() {
+fn path_mtu_error_outside_the_flight_is_ignored() {
     // tcp_v4_err: `between(seq, snd_una, snd_nxt)`; RFC 5927 section 4.1.
     for (position, believed) in
         [(0, false), (1, true), (5500, true), (10_001, true), (10_002, false)]
@@ -98,7 +98,7 @@ fn an_mtu_that_segments_keep_changes_nothing() {
 }
 
 #[test]
-fn nobody_is_made_to_send_crumbs() {
+fn path_mtu_below_the_minimum_is_raised_to_it() {
     // ip_rt_min_pmtu: an MTU of 552 leaves 552 - 40 - 12 bytes (timestamps).
     let mut s = ten_sent(0);
     assert!(s.path_mtu(0, 150, 68, 1));

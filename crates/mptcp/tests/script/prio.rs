@@ -43,7 +43,7 @@ fn the_bit_redirects_data_at_once_and_back() {
 }
 
 #[test]
-fn the_form_of_version_0_says_nothing() {
+fn mp_prio_in_version_0_form_is_ignored() {
     let mut s = two();
     let segment = s.composed(". ack=1 dack4=0 prio=B");
     assert_eq!(segment.mptcp, [MptcpOption::Prio { backup: true }]);
@@ -86,7 +86,7 @@ fn a_flood_of_changes_is_rationed_and_the_last_wish_counts() {
 }
 
 #[test]
-fn our_own_wish_is_told_on_its_subflow_and_kept_here() {
+fn local_backup_change_is_sent_on_its_subflow_and_applied() {
     let mut s = two();
     s.run_to(crate::dialect::at(300));
     let now = s.now;

@@ -5,7 +5,7 @@ use anabranch_mptcp::Event;
 use crate::dialect::{Script, config, film, tcp, thousands};
 
 #[test]
-fn reading_just_what_came_first_leaves_what_came_next() {
+fn partial_read_leaves_the_remaining_data() {
     // RFC 9293 section 3.9.1.3: RECEIVE returns the data that has arrived, for any buffer size.
     let mut s = Script::plain_with(tcp(), 50);
     s.reading = false;
@@ -21,7 +21,7 @@ fn reading_just_what_came_first_leaves_what_came_next() {
 }
 
 #[test]
-fn who_asked_for_room_hears_of_it() {
+fn writable_event_requires_an_earlier_poll() {
     // sk_stream_is_writeable: a third of the buffer must be free. The buffer has 2 * 10 * 2304 = 46,080
     // bytes. 40,000 bytes of data with their overhead leave less than a third.
     for asks in [true, false] {
@@ -42,7 +42,7 @@ fn who_asked_for_room_hears_of_it() {
 }
 
 #[test]
-fn a_join_gives_room_to_who_waits_for_it() {
+fn join_makes_a_blocked_connection_writable() {
     // __mptcp_sync_sndbuf, mptcp_write_space: the buffer has 50,176 bytes and 40,000 are used. With a join it
     // has 96,256.
     let mut s = Script::multipath(config(), 50);

@@ -138,7 +138,7 @@ fn fifteen_losses_in_twenty_are_repaired_as_fast_as_segments_leave_and_then_twic
 }
 
 #[test]
-fn one_acknowledgement_of_many_lets_its_share_go_at_once() {
+fn ack_of_many_segments_permits_half_as_many_at_once() {
     // Acknowledgements were lost. One acknowledgement reports seven segments, and half of them may be sent.
     let mut s = twenty_sent("reno");
     let mut next = 20;
@@ -149,7 +149,7 @@ fn one_acknowledgement_of_many_lets_its_share_go_at_once() {
 }
 
 #[test]
-fn cubic_lets_seven_tenths_go() {
+fn cubic_recovery_sends_seven_tenths_of_delivered_segments() {
     // beta = 717/1024: ssthresh = 14 of 20. ceil(0.7 d) for d = 1, 2, ...: 1 2 3 3 4 5 5 6 7 7.
     let mut s = twenty_sent("cubic");
     let mut next = 20;

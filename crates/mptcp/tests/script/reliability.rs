@@ -6,7 +6,7 @@ use anabranch_units::SubflowId;
 use crate::dialect::{Script, config, film};
 
 #[test]
-fn what_has_a_data_ack_is_still_repeated_on_its_subflow() {
+fn data_acked_segment_is_still_retransmitted_on_its_subflow() {
     let mut s = Script::multipath(config(), 50);
     s.write(100, 1000);
     s.us(100, ". 1:1001 map=0+1000@1");
@@ -18,7 +18,7 @@ fn what_has_a_data_ack_is_still_repeated_on_its_subflow() {
 }
 
 #[test]
-fn what_a_subflow_has_acknowledged_is_kept_until_its_data_ack() {
+fn subflow_acked_data_is_kept_until_its_data_ack() {
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.write(300, 1000);
@@ -34,7 +34,7 @@ fn what_a_subflow_has_acknowledged_is_kept_until_its_data_ack() {
 }
 
 #[test]
-fn what_is_reinjected_is_repeated_where_it_was_too() {
+fn reinjected_data_is_also_retransmitted_on_its_first_subflow() {
     // RFC 8684 section 3.3.6: the subflow retransmits the data too, because middleboxes do not expect a gap
     // in a sequence space.
     let mut s = Script::multipath(config(), 50);
@@ -86,7 +86,7 @@ fn a_peer_that_never_acknowledges_data_is_sent_it_ever_more_seldom() {
 }
 
 #[test]
-fn a_window_without_a_data_ack_lets_nothing_go() {
+fn window_without_a_data_ack_permits_no_new_data() {
     let mut s = Script::server(config());
     s.peer(0, "S mpc win=1024");
     s.us(0, "S. mpc-key");

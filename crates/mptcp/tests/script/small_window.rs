@@ -153,7 +153,7 @@ fn a_peer_that_answers_from_behind_a_closed_window_is_not_given_up() {
 }
 
 #[test]
-fn a_buffer_below_two_segments_offers_what_it_has() {
+fn small_receive_buffer_advertises_the_same_window_as_linux() {
     // tcp_select_initial_window: "Quantize space offering to a multiple of mss if possible". The smallest buffer has
     // 2304 bytes of memory (SOCK_MIN_RCVBUF), half of which is window. With SO_RCVBUF 1 this host's kernel offers 1152.
     let host = HostModel { timer_tick: anabranch_units::Duration::ZERO, ..HostModel::default() };

@@ -17,7 +17,7 @@ fn without_probes(rtt: u64) -> Script {
 }
 
 #[test]
-fn a_syn_ack_offers_what_linux_offers() {
+fn syn_ack_window_and_options_match_linux() {
     let mut s = Script::server(tcp());
     s.peer(0, "S");
     // The window of a SYN/ACK is not scaled. The value is half of 128 KiB, in whole segments of 1460 bytes
@@ -88,7 +88,7 @@ fn timeout_after(samples: &[u64]) -> u64 {
 }
 
 #[test]
-fn a_rising_rtt_is_answered_as_rfc_6298_says() {
+fn rising_rtt_updates_the_rto_as_in_rfc_6298() {
     // R = 100: SRTT 100, V 200. R' = 180 (2.3): RTTVAR = 3/4 50 + 1/4 80 = 57.5, V = 230;
     // SRTT = 7/8 100 + 1/8 180 = 110; RTO = 110 + 230.
     assert_eq!(timeout_after(&[100, 180]), 340_000);
@@ -168,7 +168,7 @@ fn after_a_timeout_an_ambiguous_acknowledgement_leaves_the_back_off() {
 }
 
 #[test]
-fn what_is_acknowledged_with_a_retransmission_is_no_sample_either() {
+fn ack_that_covers_a_retransmission_gives_no_rtt_sample() {
     // `tcp_clean_rtx_queue`, FLAG_RETRANS_DATA_ACKED: the acknowledgement of the second segment was delayed
     // by the loss of the first.
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nosack nots");
@@ -432,7 +432,7 @@ fn retransmissions_end_after_a_quarter_of_an_hour() {
 }
 
 #[test]
-fn what_the_application_holds_back_does_not_lower_the_delivery_rate() {
+fn app_limited_samples_do_not_lower_the_delivery_rate() {
     // tcp_rate_check_app_limited, tcp_rate_gen: an application-limited sample is used only if it is higher
     // than the current rate.
     let mut s = Script::plain_with(thousands(), 50);

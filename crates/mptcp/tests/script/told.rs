@@ -178,7 +178,7 @@ fn a_window_that_the_application_does_not_fill_stays_while_acknowledgements_come
 /// RFC 2861 section 3.1, `tcp_cwnd_restart`: the window is halved for each idle RTO, down to ten segments.
 /// The controller is notified before it sends again.
 #[test]
-fn a_controller_hears_of_idleness_before_it_sends_again() {
+fn controller_is_notified_of_idle_before_the_next_send() {
     for (silence, expected) in [
         // The sender is not idle yet, because the last acknowledgement arrived later.
         (250, &["start at 80"][..]),

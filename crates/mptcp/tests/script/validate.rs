@@ -55,7 +55,7 @@ fn an_old_timestamp_marks_an_old_segment() {
 }
 
 #[test]
-fn a_reset_behind_what_came_out_of_order_counts() {
+fn reset_after_out_of_order_data_is_accepted() {
     // RFC 5961 section 3.2 with Linux's extension: the RST may follow out-of-order data.
     let mut s = Script::plain(50);
     s.peer(100, ". 101:201 ack=1");
@@ -116,7 +116,7 @@ fn a_third_packet_that_acknowledges_another_number_is_reset_and_the_handshake_go
 }
 
 #[test]
-fn a_forgotten_syn_is_told_so() {
+fn syn_ack_for_an_unknown_syn_gets_a_reset() {
     // RFC 9293 section 3.10.7.3: a RST with the acknowledgement number of the segment as its sequence number.
     let mut s = Script::client(config(), 1);
     s.us(0, "S mpc");

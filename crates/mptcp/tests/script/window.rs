@@ -64,7 +64,7 @@ fn the_window_of_a_buffer_follows_the_size_of_segments() {
 }
 
 #[test]
-fn a_read_that_doubles_the_window_is_told_at_once() {
+fn read_that_doubles_the_window_sends_an_update_immediately() {
     // tcp_cleanup_rbuf: `new_window >= 2 * rcv_window_now`. Of 80 KiB, 57,920 bytes are unread.
     let mut s = Script::plain(50);
     s.reading = false;
@@ -83,7 +83,7 @@ fn a_read_that_doubles_the_window_is_told_at_once() {
 }
 
 #[test]
-fn nothing_is_sent_beyond_the_peers_window() {
+fn sender_stays_within_the_peer_window() {
     // 24 * 128 = 3072: three segments, but not a fourth of 72 bytes (RFC 9293 section 3.8.6.2.1).
     let mut s = offered(24);
     s.write(100, 10_000);
@@ -370,7 +370,7 @@ fn a_window_smaller_than_a_segment_is_used_when_the_probe_is_due() {
 }
 
 #[test]
-fn a_window_that_opens_by_less_than_a_segment_is_not_told() {
+fn window_opening_below_one_segment_is_not_advertised() {
     // tcp_cleanup_rbuf calls __tcp_select_window, which returns 0 below one segment (RFC 9293 section
     // 3.8.6.2.2).
     let mut s = full();
@@ -379,7 +379,7 @@ fn a_window_that_opens_by_less_than_a_segment_is_not_told() {
 }
 
 #[test]
-fn probes_that_nobody_answers_end_the_connection() {
+fn unanswered_window_probes_close_the_connection() {
     let mut s = offered(16);
     s.write(100, 10_000);
     s.rest();

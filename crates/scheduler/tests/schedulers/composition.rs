@@ -115,7 +115,7 @@ fn every_wrapper_passes_every_piece_of_news_on() {
 }
 
 #[test]
-fn a_base_is_asked_only_what_it_reads() {
+fn base_scheduler_is_called_only_for_requests_it_handles() {
     for name in ["rtx-aware", "sticky", "ecf", "spdx", "gr-sty"] {
         assert!(!build(name).wants_idle() && !build(name).reinjects(), "{name}");
     }
@@ -179,7 +179,7 @@ fn the_kernels_own_blest_and_ecf_are_those_over_its_default() {
 }
 
 #[test]
-fn nobody_waits_for_a_near_subflow_that_does_not_answer() {
+fn schedulers_do_not_wait_for_an_unresponsive_near_subflow() {
     let few = SendRequest { data_end: 10_000, window_end: 20_000, ..request() };
     let near = view(0, 20, 10, 10);
     let views =

@@ -21,7 +21,7 @@ fn ask(linux: &mut dyn PathScheduler, window: u64, views: &[SubflowView]) -> Opt
 }
 
 #[test]
-fn the_average_rate_weighs_what_is_queued_against_the_burst() {
+fn average_pacing_rate_is_weighted_by_queue_and_burst() {
     // The average is (avg * wmem + pacing * burst) / (burst + wmem). The first call sets it to 1 MB/s. At the
     // second call, 30,000 bytes are queued and 10,000 are sent at 5 MB/s: (30,000 * 1 + 10,000 * 5) / 40,000
     // = 2 MB/s. At 2 MB/s, 30,000 bytes linger 15 ms. The other subflow stays at 1 MB/s: 14,900 bytes linger

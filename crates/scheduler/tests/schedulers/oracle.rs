@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn sticky_leaves_only_what_is_full(
+    fn sticky_switches_only_from_a_full_subflow(
         ids in 2usize..4,
         moments in prop::collection::vec(prop::collection::vec(any_view(), 3), 1..12),
     ) {

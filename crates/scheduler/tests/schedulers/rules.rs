@@ -19,7 +19,7 @@ fn min_rtt_prefers_low_rtt_until_its_window_fills() {
 }
 
 #[test]
-fn window_schedulers_leave_out_what_is_in_loss_stale_or_not_established() {
+fn window_schedulers_skip_lossy_stale_and_unestablished_subflows() {
     for name in ["min-rtt", "round-robin", "redundant"] {
         for spoil in 0..3 {
             let mut fast = view(0, 10, 10, 0);
@@ -34,7 +34,7 @@ fn window_schedulers_leave_out_what_is_in_loss_stale_or_not_established() {
 }
 
 #[test]
-fn who_waits_for_room_sends_nothing_where_no_subflow_can() {
+fn room_waiting_schedulers_wait_if_no_subflow_can_send() {
     let none_can = [
         view(0, 50, 9, 9),
         SubflowView { queued_bytes: 1, ..view(1, 40, 9, 8) },
@@ -65,7 +65,7 @@ fn who_waits_for_room_sends_nothing_where_no_subflow_can() {
 }
 
 #[test]
-fn who_keeps_its_choice_repeats_it_until_that_has_no_room() {
+fn choice_keeping_schedulers_repeat_a_subflow_until_it_is_full() {
     let all = [view(0, 50, 30, 5), view(1, 40, 9, 4), view(2, 60, 90, 1)];
     let mut keeping = Vec::new();
     for known in scheduler::names() {
@@ -122,7 +122,7 @@ fn linux_takes_the_least_linger_and_waits_when_that_one_is_full() {
 }
 
 #[test]
-fn linux_bursts_are_64_kib_or_what_the_window_leaves() {
+fn linux_burst_is_bounded_by_64_kib_and_the_window() {
     let mut linux = build("linux");
     let burst = |window_end: u64, linux: &mut dyn scheduler::PathScheduler| {
         let request = SendRequest { window_end, ..request() };
@@ -240,7 +240,7 @@ fn rtx_aware_waits_for_a_regular_subflow_before_it_takes_a_backup() {
 }
 
 #[test]
-fn rtx_aware_is_told_from_which_state_on_a_subflow_is_left_out() {
+fn rtx_aware_states_parameter_sets_the_first_excluded_state() {
     use CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
     let named = [
         ("recovery", vec![Recovery, Loss]),
@@ -316,7 +316,7 @@ fn ecf_waits_longer_once_it_waits() {
 }
 
 #[test]
-fn wait_or_send_waits_for_what_the_fast_one_would_do_alone() {
+fn wait_or_send_waits_if_the_fast_subflow_finishes_first() {
     let views = [view(0, 20, 20, 20), view(1, 200, 20, 0)];
     let ask = |name: &str, segments: u64, window: u64| {
         let request =
@@ -386,7 +386,7 @@ fn windows_of_any_size_cost_no_more_and_overflow_nothing() {
 }
 
 #[test]
-fn daps_plans_anew_when_its_plan_is_used_up() {
+fn daps_replans_when_its_plan_is_exhausted() {
     // One subflow with a window of two segments: each plan is one round of two.
     let mut daps = build("daps");
     for number in 0..5 {
@@ -402,7 +402,7 @@ fn daps_plans_anew_when_its_plan_is_used_up() {
 }
 
 #[test]
-fn linux_6_1_chooses_anew_while_its_subflow_has_no_room() {
+fn linux_6_1_reselects_while_its_subflow_has_no_room() {
     let mut kept = build("linux-6.1");
     let slow = SubflowView { queued_memory: 9_000, ..view(1, 20, 50, 0) };
     let first = kept.schedule(&request(), &[view(0, 10, 50, 0), slow]);

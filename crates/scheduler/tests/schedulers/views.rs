@@ -6,7 +6,7 @@ use anabranch_units::{CongestionState, SubflowId};
 use super::{request, view};
 
 #[test]
-fn a_windows_space_is_what_neither_flight_nor_queue_takes() {
+fn window_space_excludes_flight_and_queue() {
     let space = |cwnd: u32, in_flight: u32, queued_bytes: u64| {
         SubflowView { queued_bytes, ..view(0, 50, cwnd, in_flight) }.window_space()
     };
@@ -16,7 +16,7 @@ fn a_windows_space_is_what_neither_flight_nor_queue_takes() {
 }
 
 #[test]
-fn what_is_held_is_in_flight_or_queued() {
+fn held_bytes_are_the_sum_of_flight_and_queue() {
     let held = SubflowView { queued_bytes: 500, ..view(0, 50, 10, 3) };
     assert_eq!(held.held_bytes(), 3 * 1424 + 500);
     assert_eq!(held.one_segment(), Decision::next_on(SubflowId(0), 1424));

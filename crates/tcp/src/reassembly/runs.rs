@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn few_or_many_they_are_what_a_sorted_list_is(
+        fn runs_match_a_sorted_list_at_any_size(
             steps in proptest::collection::vec((0u8..9, 0u64..600), 1..1500),
         ) {
             let mut runs = Runs::default();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_counts_at_the_next_number_or_behind_what_came_out_of_order() {
+    fn reset_is_valid_at_the_next_number_or_after_out_of_order_data() {
         let resets = |position: u32, closed: bool| {
             let (mut subflow, _) = subflow();
             // Bytes 101 to 200 have arrived.

@@ -138,7 +138,7 @@ fn a_window_of_which_less_than_half_is_free_ends_quick_acknowledgements() {
 }
 
 #[test]
-fn what_came_as_one_opens_the_window_by_twice_itself() {
+fn aggregated_segments_grow_the_window_by_twice_their_size() {
     // tcp_grow_window: `incr = max_t(int, incr, 2 * skb->len)`. `tcp_space` includes all of its memory.
     let mut receiver = receiver();
     receiver.slow_start = 10_000;
@@ -154,7 +154,7 @@ fn what_came_as_one_opens_the_window_by_twice_itself() {
 }
 
 #[test]
-fn the_latest_runs_are_told_first_and_those_that_joined_no_more() {
+fn latest_sack_blocks_come_first_and_merged_ones_are_removed() {
     let mut receiver = receiver();
     for start in [1001, 3001, 5001, 7001] {
         assert_eq!(take(&mut receiver, start, 500), Arrival::OutOfOrder);
@@ -206,7 +206,7 @@ fn a_round_trip_is_measured_by_the_first_echo_of_each_kind() {
 }
 
 #[test]
-fn an_echo_that_a_small_segment_brings_first_tells_nothing() {
+fn echo_first_seen_on_a_small_segment_gives_no_rtt_sample() {
     // tcp_rcv_rtt_measure_ts stores `rcv_rtt_last_tsecr` before it checks for a full segment.
     let mut receiver = receiver();
     let clock = |ms: u64| timestamp_clock(at(ms));
@@ -218,7 +218,7 @@ fn an_echo_that_a_small_segment_brings_first_tells_nothing() {
 }
 
 #[test]
-fn nothing_lies_behind_a_fin() {
+fn data_beyond_a_fin_is_discarded() {
     let mut receiver = receiver();
     take(&mut receiver, 301, 100);
     receiver.assembly.note_fin(351);
@@ -299,7 +299,7 @@ fn blocks_take_room_from_data_as_far_as_options_go() {
 }
 
 #[test]
-fn what_waits_is_delivered_as_far_as_it_is_new() {
+fn overlapping_segments_deliver_and_charge_only_new_bytes() {
     // RFC 9293 section 3.10.7.4: "segments with higher beginning sequence numbers may be held". Only the new
     // part of an overlapping segment is used.
     let mut receiver = receiver();
@@ -316,7 +316,7 @@ fn what_waits_is_delivered_as_far_as_it_is_new() {
 }
 
 #[test]
-fn a_subflows_buffer_learns_what_segments_cost() {
+fn subflow_window_follows_the_payload_ratio_of_segments() {
     // tcp_measure_rcv_mss: the ratio is 128/256 until a segment arrives. 1728 bytes in 2304 are 192/256.
     let mut receiver = receiver();
     let half = receiver.buffer.window();

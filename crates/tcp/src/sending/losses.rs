@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_segment_is_told_with_the_flight_it_was_sent_into_and_all_lost_since() {
+    fn loss_report_has_flight_at_send_and_losses_since_send() {
         let (mut subflow, recorder) = subflow();
         for n in 0..5 {
             send(&mut subflow, at(n), 100);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_segments_time_counts_from_its_sending() {
+    fn rack_time_left_counts_from_the_transmission_time() {
         let (mut subflow, _) = subflow();
         send(&mut subflow, at(10), 100);
         let sent = subflow.sending.flight.get(0).cloned().expect("outstanding");

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_has_the_memory_of_the_buffers_it_leaves_in() {
+    fn pushed_data_is_charged_for_each_transmitted_buffer() {
         // tso_fragment: two segments per buffer (`tcp_min_tso_segs`), and one more buffer for the rest.
         let charged = |segments: usize, room: u32, head_due: bool| {
             let mut subflow = handed_over(segments, room, head_due);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_stays_as_it_is() {
+    fn deferred_data_keeps_its_memory_charge_on_push() {
         let mut subflow = handed_over(8, 20, true);
         let before = subflow.sending.queue.memory();
         subflow.sending.queue.set_deferred(true);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_grows_behind_what_an_acknowledgement_lets_out_unless_that_fills_the_window() {
+    fn send_buffer_grows_after_ack_unless_the_window_is_filled() {
         // tcp_check_space is called after the acknowledgement, and in tcp_event_new_data_sent after each
         // socket buffer.
         let grows = |segments: usize, room: u32, lost: bool| {

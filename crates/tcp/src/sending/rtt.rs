@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimator_goes_as_tcp_rtt_estimator_says() {
+    fn rtt_estimator_matches_tcp_rtt_estimator() {
         // Calculated by hand, in microseconds. V is 4 RTTVAR, at least 200 ms. Sample 100: srtt 100,000, V
         // 200,000. Sample 500: error 400,000, srtt 150,000; mdev 4*50,000 -> 200,000 + 400,000 - 50,000 =
         // 550,000 = V.
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeout_is_bounded_and_told_before_any_sample() {
+    fn rto_is_bounded_and_has_a_default_before_any_sample() {
         let mut rtt = RttEstimator::default();
         assert_eq!((rtt.rto(), rtt.srtt(), rtt.srtt8_micros()), (Duration::from_secs(1), None, 0));
         rtt.distrust();

@@ -9,7 +9,7 @@ fn any(random: &mut RandomStream, least: f64, most: f64) -> f64 {
 }
 
 #[test]
-fn windows_are_what_the_formulas_give() {
+fn window_and_pacing_match_the_bbr3_formulas() {
     let mut random = Seed { seed: 7, run: 0 }.stream("formulas");
     let mss = f64::from(MSS);
     let states = [State::Drain, State::Down, State::Cruise, State::Refill, State::Up];
@@ -82,7 +82,7 @@ fn window_of(cc: &Bbr3) -> u32 {
 }
 
 #[test]
-fn thresholds_and_prefixes_are_what_the_formulas_give() {
+fn loss_threshold_and_inflight_prefix_match_the_formulas() {
     for before in 0..2000_u32 {
         for lost in 1..=60_u32.min(before + 1) {
             let (size, f) = (1.0, f64::from);
@@ -98,7 +98,7 @@ fn thresholds_and_prefixes_are_what_the_formulas_give() {
 }
 
 #[test]
-fn growth_is_what_the_pseudocode_gives() {
+fn probe_growth_matches_the_pseudocode() {
     let mut random = Seed { seed: 9, run: 0 }.stream("growth");
     for _ in 0..200 {
         let mut growth = Growth::default();

@@ -3,14 +3,14 @@
 use super::*;
 
 #[test]
-fn what_is_lost_while_nothing_probes_leaves_the_long_term_bound() {
+fn loss_without_a_probe_keeps_the_long_term_bound() {
     let mut bench = Bench::in_state(State::Cruise);
     bench.lose(1, 30, 20);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Cruise, UNBOUNDED));
 }
 
 #[test]
-fn a_loss_between_probes_bounds_rate_and_flight_once_a_round_to_what_was_delivered() {
+fn loss_between_probes_lowers_short_term_bounds_once_per_round() {
     let mut bench = Bench::in_state(State::Cruise);
     bench.cc.signals.reset();
     let round = |bench: &mut Bench, rate: u32| {

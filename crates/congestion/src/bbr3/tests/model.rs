@@ -237,7 +237,7 @@ fn a_minimum_is_kept_over_an_outage() {
 
 /// An acknowledgement without a delivery rate begins no round, and does not end the effect of an idle period.
 #[test]
-fn what_delivers_nothing_changes_no_model() {
+fn ack_without_delivery_keeps_the_model_unchanged() {
     let mut bench = Bench::in_state(State::Cruise);
     let rounds = bench.cc.rounds.count;
     bench.hear(Said { rate: 0, ..FULL });

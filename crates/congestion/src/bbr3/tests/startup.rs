@@ -132,7 +132,7 @@ fn the_first_pace_waits_for_a_round_trip() {
 /// Before the pipe is full, the window grows by the acknowledged segments while it is below the target
 /// (`SetCwnd`).
 #[test]
-fn startup_grows_to_what_the_model_wants() {
+fn startup_window_grows_up_to_its_target() {
     let mut bench = Bench::new();
     bench.hear(Said { acked: 20, ..FULL });
     assert_eq!(bench.window.cwnd, 30);

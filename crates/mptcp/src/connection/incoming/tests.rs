@@ -27,7 +27,7 @@ fn old_bytes_are_cut_off_also_before_the_first() {
 }
 
 #[test]
-fn what_waits_keeps_the_memory_that_it_came_in() {
+fn queued_data_keeps_its_original_memory_charge() {
     // mptcp_set_owner_r: data is charged whether it is readable or out of order. Bytes that arrived before
     // are not charged again.
     let mut stream = ReceiveStream::default();
@@ -108,7 +108,7 @@ fn a_packets_memory_is_given_back_when_all_of_it_was_read() {
 }
 
 #[test]
-fn what_comes_while_the_buffer_is_full_stays_with_its_subflow_until_that_has_a_larger_one() {
+fn data_for_a_full_buffer_parks_on_its_subflow_until_it_grows() {
     // mptcp_data_ready: `if (__mptcp_rmem(sk) > sk_rbuf) return;`. tcp_prune_queue: tcp_clamp_window.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
@@ -139,7 +139,7 @@ fn what_comes_while_the_buffer_is_full_stays_with_its_subflow_until_that_has_a_l
 }
 
 #[test]
-fn an_application_that_reads_all_there_is_gets_what_subflows_kept() {
+fn reading_all_data_drains_the_parked_subflow_data() {
     // __mptcp_move_skbs runs when the connection's receive queue is empty.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
@@ -159,7 +159,7 @@ fn an_application_that_reads_all_there_is_gets_what_subflows_kept() {
 }
 
 #[test]
-fn a_subflow_that_is_not_open_yet_gets_no_larger_buffer_from_what_is_read() {
+fn reads_do_not_grow_the_buffer_of_an_unopened_subflow() {
     // mptcp_rcv_space_adjust: `if (tcp_sk(ssk)->rcvq_space.space)`. This is 0 before tcp_init_transfer.
     for grows in [false, true] {
         let (mut client, handle) = opening();
@@ -198,7 +198,7 @@ fn bytes_that_come_one_by_one_and_are_not_read_cost_little_more_than_bytes() {
 }
 
 #[test]
-fn nothing_is_kept_beyond_the_window() {
+fn out_of_order_data_beyond_the_window_is_dropped() {
     let mut stream = ReceiveStream::default();
     let bytes = Bytes::from_static(&[1, 2, 3, 4]);
     stream.accept(0, 7, (bytes.clone(), 8), 10);
@@ -212,7 +212,7 @@ fn nothing_is_kept_beyond_the_window() {
 }
 
 #[test]
-fn what_is_known_to_the_connection_brings_it_no_news() {
+fn mapping_with_only_received_data_is_not_new() {
     // subflow_check_data_avail: `before64(ack_seq, old_ack)`. The comparison works across the wrap.
     for next in [5000, 0, u64::MAX] {
         let from = |back: u64| next.wrapping_sub(back);

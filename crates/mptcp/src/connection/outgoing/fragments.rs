@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_takes_what_is_left_of_a_page_less_its_header() {
+    fn fragment_takes_the_rest_of_its_page_minus_the_header() {
         // mptcp_sendmsg, mptcp_carve_data_frag: a page of 32,768 bytes, a header of 40 at a multiple of 8.
         let mut pieces = Fragments::new(32_728);
         assert_eq!(write(&mut pieces, 0, 65_536, false, false), [32_728, 32_728, 80]);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_filled_up() {
+    fn pending_fragment_is_filled_to_the_end_of_its_page() {
         // mptcp_frag_can_collapse_to: data is appended up to the last byte of the page.
         let mut pieces = Fragments::new(32_728);
         assert_eq!(write(&mut pieces, 0, 32_700, false, false), [32_700]);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_tell_who_carried_what() {
+    fn carried_ranges_list_the_subflows_that_sent_them() {
         let mut carried = CarriedData::default();
         carried.note(SubflowId(0), 0, 100);
         carried.note(SubflowId(0), 100, 200);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_subflow_carried_is_queued_once_and_leaves_when_sent_or_acknowledged() {
+    fn reinjection_is_queued_once_until_sent_or_acknowledged() {
         let mut carried = CarriedData::default();
         for (id, from) in [(0, 0), (1, 100), (0, 200), (1, 300)] {
             carried.note(SubflowId(id), from, from + 100);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_ahead_is_skipped() {
+    fn data_sent_ahead_is_skipped() {
         let mut ahead = SentAhead::default();
         ahead.insert(300, 400);
         ahead.insert(100, 200);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_to_the_nanosecond_however_late_it_is() {
+    fn request_record_keeps_send_times_to_the_nanosecond() {
         // Start times in nanoseconds, up to a century, including the wrap of the stored bits.
         for began in [0, 1, ones(SENT) - 5_000_000, ones(SENT) + 1, 3_155_760_000_999_999_999] {
             let mut now = Instant::from_nanos(began);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_forgotten_for_hours_is_looked_at_in_minutes() {
+    fn request_unattended_for_hours_is_due_within_seconds() {
         let mut kept = kept(Instant::from_nanos(5));
         kept.note_answer(Instant::from_nanos(5));
         let seen = Instant::from_nanos(5) + Duration::from_secs(7 * 3600);

@@ -63,7 +63,7 @@ fn the_delay_follows_the_gaps_between_segments() {
 }
 
 #[test]
-fn what_comes_out_of_order_or_twice_measures_no_gaps() {
+fn out_of_order_or_duplicate_data_is_no_interarrival_sample() {
     let mut policy = AckPolicy { quick: 0, ..begun() };
     policy.on_ack_sent();
     policy.on_data(at(1005), 1100, false, Arrival::OutOfOrder, true, RTO);
@@ -113,7 +113,7 @@ fn an_answer_within_the_delay_makes_the_flow_interactive() {
 }
 
 #[test]
-fn small_segments_end_what_comes() {
+fn small_segment_marks_incoming_data_as_pushed() {
     // tcp_measure_rcv_mss, tcp_cleanup_rbuf: ICSK_ACK_PUSHED2 is set, or PUSHED in a flow that is not
     // interactive.
     let mut policy = begun();
@@ -131,7 +131,7 @@ fn small_segments_end_what_comes() {
 }
 
 #[test]
-fn a_full_segment_that_is_pushed_may_end_what_comes_and_two_are_no_more_than_one() {
+fn pushed_full_segments_set_only_the_first_pushed_flag() {
     // tcp_measure_rcv_mss: a segment of `rcv_mss` with PSH sets ICSK_ACK_PUSHED. ICSK_ACK_PUSHED2 is set only
     // by a smaller segment while PUSHED is set.
     let mut policy = begun();
@@ -231,7 +231,7 @@ fn two_smaller_segments_alike_are_full_ones_from_now_on() {
 }
 
 #[test]
-fn a_subflow_is_asked_behind_a_read_where_the_connections_window_has_doubled() {
+fn read_that_opens_the_connection_window_acks_on_the_subflow() {
     // mptcp_cleanup_rbuf: `cleanup`, or more than a segment is unacknowledged, or all data was read and a PSH
     // segment is unacknowledged. Then tcp_cleanup_rbuf considers the connection's own memory. 64,536 bytes
     // may be advertised, and 20,000 were.

@@ -77,7 +77,7 @@ fn three_duplicates_go_at_once_and_up_to_44_wait_for_one_another() {
 }
 
 #[test]
-fn what_waits_goes_before_a_third_block() {
+fn compressed_ack_is_sent_before_a_third_sack_block() {
     // tcp_sack_new_ofo_skb: if `this_sack >= TCP_SACK_BLOCKS_EXPECTED`, tcp_sack_compress_send_ack runs
     // before the segment is stored.
     let mut reports = noted(&[(10, 15), (30, 35)]);

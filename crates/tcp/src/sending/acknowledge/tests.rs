@@ -44,7 +44,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 #[test]
-fn the_controller_hears_what_was_delivered_and_what_is_left() {
+fn controller_receives_acked_bytes_and_remaining_flight() {
     let (mut subflow, told) = sent(&[0, 0, 0, 0]);
     hear(&mut subflow, 100, &word(2001, &[]));
     let first = Heard {
@@ -118,7 +118,7 @@ fn ambiguous(echo: Option<u32>) -> Tcp {
 }
 
 #[test]
-fn what_was_sent_twice_is_measured_by_its_echo_or_not_at_all() {
+fn retransmitted_data_is_rtt_sampled_only_by_timestamp_echo() {
     let micros = |subflow: Tcp| subflow.sending.rtt().srtt().expect("the first").as_micros();
     assert_eq!(micros(ambiguous(None)), 100_000);
     assert_eq!(micros(ambiguous(Some(0))), 100_000, "no echo");
@@ -211,7 +211,7 @@ fn a_duplicate_was_delivered_unless_more_are_reported_than_were_sent_again() {
 }
 
 #[test]
-fn an_original_behind_what_was_reported_is_reordering() {
+fn late_original_below_a_sacked_segment_is_reordering() {
     let seen = |blocks: [(u32, u32); 2], again: bool, then: (u32, &[(u32, u32)])| {
         let (mut subflow, _) = sent(&[0, 0, 0, 0, 0, 0]);
         if again {
@@ -235,7 +235,7 @@ fn an_original_behind_what_was_reported_is_reordering() {
 }
 
 #[test]
-fn what_is_old_or_never_sent_changes_nothing() {
+fn ack_of_old_or_unsent_data_has_no_effect() {
     let (mut subflow, told) = sent(&[0, 0]);
     hear(&mut subflow, 100, &word(1001, &[]));
     hear(&mut subflow, 110, &word(2002, &[]));
@@ -248,7 +248,7 @@ fn what_is_old_or_never_sent_changes_nothing() {
 }
 
 #[test]
-fn what_advances_ends_a_row_of_timeouts() {
+fn advancing_ack_resets_consecutive_timeouts() {
     let (mut subflow, _) = sent(&[0, 0]);
     subflow.sending.recovery.set_consecutive_timeouts(3);
     hear(&mut subflow, 100, &word(1, &[]));
@@ -284,7 +284,7 @@ fn a_duplicate_brings_nothing_at_all() {
 }
 
 #[test]
-fn the_timer_starts_anew_with_what_advances_and_the_reordering_timer_runs_on_otherwise() {
+fn only_an_advancing_ack_or_reordering_rearms_the_timer() {
     use super::super::timers::Pending;
     let timer = |subflow: &Tcp| {
         let pending = subflow.sending.timers.pending();
@@ -337,7 +337,7 @@ fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothi
 }
 
 #[test]
-fn what_an_earlier_transmission_brought_does_not_tell_of_later_ones() {
+fn ack_of_an_earlier_transmission_does_not_advance_rack() {
     // tcp_clean_rtx_queue: tcp_rack_advance is not called if tcp_skb_spurious_retrans. The echo is older than
     // the last transmission (at 300 ms).
     let advanced = |echo: Option<u32>| ambiguous(echo).sending.losses.has_advanced();
@@ -347,7 +347,7 @@ fn what_an_earlier_transmission_brought_does_not_tell_of_later_ones() {
 }
 
 #[test]
-fn what_was_sent_before_the_head_went_again_starts_its_time_anew() {
+fn sack_of_data_older_than_the_head_retransmit_restarts_timeout() {
     // tcp_clean_rtx_queue: `sack_rtt_us > tcp_stamp_us_delta(tcp_mstamp, tcp_skb_timestamp_us(skb))`.
     let mut moments = vec![0; 8];
     moments.push(150);

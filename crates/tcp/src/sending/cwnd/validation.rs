@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_restarts_while_something_is_outstanding_or_before_anything_was_sent() {
+    fn idle_restart_needs_earlier_data_and_an_empty_flight() {
         let (mut subflow, told) = rested();
         send(&mut subflow, at(1000), 1000);
         subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(9000) });
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_not_filled_for_a_timeout_moves_halfway_to_what_was_used() {
+    fn unfilled_window_decays_halfway_to_its_usage_after_one_rto() {
         // tcp_cwnd_application_limited: cwnd = (cwnd + max(used, initial)) / 2.
         let (mut subflow, told) = rested();
         subflow.sending.cwnd.usage.on_window_set(at(1000));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_buffer_or_is_being_reduced_is_not_limited_by_the_application() {
+    fn blocked_or_disordered_sender_is_not_application_limited() {
         for spoil in 0..3 {
             let (mut subflow, told) = rested();
             subflow.sending.cwnd.usage.on_window_set(at(1000));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_nothing_is_limited_on_a_subflow_too_and_its_buffer_stays() {
+    fn unblocked_subflow_is_app_limited_and_keeps_its_buffer() {
         // Linux 6.12 checks only `SOCK_NOSPACE` of the connection's socket.
         for waits in [true, false] {
             let (mut subflow, _) = rested();

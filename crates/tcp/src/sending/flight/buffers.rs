@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_is_cut_off_and_gathered_in_one_buffer() {
+    fn sacked_ranges_are_split_off_and_merged_into_one_buffer() {
         let mut board = board_of(12, &[0, 3, 6, 7, 8]);
         // The report covers the middle of the second buffer, which is split at both ends of the
         // range.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_probe_sent_again_stays_in_its_buffer() {
+    fn sacked_probe_retransmission_stays_in_its_own_buffer() {
         let mut board = board_of(3, &[0, 1, 2]);
         board.retransmit(2, Instant::from_nanos(9), TxStamp::default());
         assert_eq!(report(&mut board, 1, 3, true), 0);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_by_itself_has_a_buffer_of_its_own() {
+    fn segment_retransmitted_alone_gets_its_own_buffer() {
         let mut board = board_of(8, &[0, 6]);
         for number in 1..5 {
             board.mark_lost(number);

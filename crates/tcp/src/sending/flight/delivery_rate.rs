@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_application_limits_until_what_is_in_flight_was_delivered() {
+    fn app_limited_phase_ends_when_the_flight_is_delivered() {
         let mut rate = begun();
         assert!(!rate.app_limited());
         // One segment is delivered and two are in flight. The limited phase lasts until the fourth is
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_takes_back_is_no_sample() {
+    fn reneged_data_gives_no_delivery_rate_sample() {
         let mut rate = begun();
         let stamp = rate.stamp(at(60), 0, true);
         rate.on_delivered(at(110), &sent(1, at(60), stamp));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_settles_all_duplicates_but_the_hole() {
+    fn cumulative_ack_subtracts_duplicates_except_for_the_hole() {
         // tcp_remove_reno_sacks: "One ACK acked hole. The rest eat duplicate ACKs."
         let settled = |counted: u32, acked: u32| {
             let mut subflow = five();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_original_is_not_told_from_its_retransmission() {
+    fn ack_of_a_retransmission_without_sack_is_not_an_original() {
         for (again, original) in [(false, true), (true, false)] {
             let mut subflow = five();
             let mut flags =

@@ -32,7 +32,7 @@ fn newly_reported(board: &mut Flight, left: u64, right: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_report_told_again_is_leapt_over() {
+fn repeated_sack_block_is_skipped_in_few_steps() {
     let mut board = board(100);
     for (left, right) in [(2001, 3001), (4001, 4101), (3001, 4001), (1001, 2001)] {
         for number in newly_reported(&mut board, left, right) {
@@ -82,7 +82,7 @@ fn in_flight_follows_every_mark() {
 }
 
 #[test]
-fn the_order_of_transmission_is_as_long_as_what_is_outstanding() {
+fn transmission_order_length_is_bounded_by_the_flight_size() {
     // Ten segments are always in flight, and a hundred thousand are sent. Some of them are retransmitted.
     let mut board = board(10);
     for i in 10..100_000 {
@@ -115,7 +115,7 @@ fn a_report_is_looked_at_once() {
 }
 
 #[test]
-fn what_is_lost_no_more_awaits_judgement_again() {
+fn unmarked_losses_return_to_the_transmission_order() {
     // Segments 1 to 3 remain, because the first one was acknowledged.
     let mut board = board(4);
     while board.front().is_some_and(|sent| sent.end() <= 101) {
@@ -137,7 +137,7 @@ fn what_is_lost_no_more_awaits_judgement_again() {
 }
 
 #[test]
-fn transmission_order_skips_what_is_settled() {
+fn transmission_order_skips_sacked_and_lost_segments() {
     let mut board = board(4);
     assert_eq!(board.oldest_transmission(), Some(0));
     board.mark_lost(0);
@@ -169,7 +169,7 @@ fn losses_that_are_undone_again_and_again_leave_no_places_behind() {
 }
 
 #[test]
-fn what_is_lost_waits_until_it_goes_again() {
+fn lost_segment_is_pending_until_it_is_retransmitted() {
     let mut board = board(5);
     // A segment retransmitted by a probe was not lost (tcp_send_loss_probe). One segment is lost, and another
     // one was retransmitted.
@@ -182,7 +182,7 @@ fn what_is_lost_waits_until_it_goes_again() {
 }
 
 #[test]
-fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
+fn oversized_segments_are_split_marked_lost_and_kept_in_order() {
     // tcp_simple_retransmit, tcp_fragment. Segment 1 was SACKed, 3 is small, 4 is retransmitted, 5 is lost.
     let mut board = board(6);
     board.drop_front();
@@ -234,7 +234,7 @@ fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
 }
 
 #[test]
-fn what_nobody_looked_at_has_its_place_behind_what_was_sent_before() {
+fn unexamined_segments_keep_their_transmission_order() {
     let mut board = board(6);
     while board.front().is_some_and(|sent| sent.end() <= 201) {
         board.drop_front();

@@ -27,7 +27,7 @@ fn cut(sender: &mut Queue, limit: usize) -> Option<(usize, (u64, u64, u16))> {
 }
 
 #[test]
-fn what_follows_on_shares_a_tag_up_to_64_kib_in_whole_segments() {
+fn contiguous_data_shares_a_tag_up_to_64_kib_in_full_segments() {
     let mut sender = sender(true);
     // A tag of 65,215 bytes has space for 65 segments.
     sender.enqueue(bytes(40_000), 0);
@@ -103,7 +103,7 @@ fn a_segment_takes_half_of_the_largest_window_or_all_of_a_tiny_one() {
 }
 
 #[test]
-fn what_lies_beyond_a_window_that_was_taken_back_is_not_sent_again_except_the_oldest_byte() {
+fn only_the_oldest_byte_is_retransmitted_beyond_a_shrunk_window() {
     // __tcp_retransmit_skb: `seq >= tcp_wnd_end && seq != snd_una`.
     let mut sender = sender(false);
     sender.set_una(101);
@@ -194,7 +194,7 @@ fn a_fin_goes_when_everything_is_out() {
 }
 
 #[test]
-fn urgent_is_what_no_window_holds_back() {
+fn only_head_probe_and_small_window_sends_are_urgent() {
     let urged = |change: &dyn Fn(&mut Queue)| {
         let mut sender = sender(false);
         change(&mut sender);
@@ -285,7 +285,7 @@ fn the_buffer_holds_some_windows_and_does_not_shrink() {
 }
 
 #[test]
-fn what_is_not_sent_can_be_taken_back() {
+fn unsent_data_can_be_drained_from_the_queue() {
     let mut sender = sender(true);
     sender.enqueue(bytes(2500), 0);
     cut(&mut sender, 1000);
@@ -295,7 +295,7 @@ fn what_is_not_sent_can_be_taken_back() {
 }
 
 #[test]
-fn an_acknowledgement_may_be_a_window_old_of_what_was_acknowledged() {
+fn oldest_valid_ack_is_limited_by_max_window_and_bytes_acked() {
     // tcp_ack: `max_window = min(tp->max_window, tp->bytes_acked)`.
     let mut sender = sender(false);
     sender.set_window(5000);
@@ -321,7 +321,7 @@ fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
 }
 
 #[test]
-fn the_connections_window_admits_what_it_names_and_what_is_held() {
+fn connection_window_admits_its_size_and_queued_data() {
     // mptcp_check_allowed_size: the connection's own edge does not limit the data; a closed window permits
     // nothing.
     let (mut subflow, _) = crate::fixture::subflow();

@@ -91,7 +91,7 @@ fn reduction_is_proportional_while_more_than_ssthresh_is_in_flight() {
 }
 
 #[test]
-fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
+fn prr_refills_the_window_by_delivered_data_below_ssthresh() {
     // sndcnt = max(prr_delivered - prr_out, newly delivered), plus one if SND.UNA advances and nothing is
     // lost, but at most ssthresh - in flight.
     let filled = |in_flight: u64, delivered: u32, out: u32, lost: u32, advanced: bool| {
@@ -121,7 +121,7 @@ fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
 }
 
 #[test]
-fn of_4_14_the_flight_grows_only_where_a_retransmission_was_acknowledged() {
+fn linux_4_14_prr_grows_flight_only_after_an_acked_retransmit() {
     // tcp_cwnd_reduction of 4.14, at or below ssthresh: FLAG_RETRANS_DATA_ACKED without
     // FLAG_LOST_RETRANS: min(delta, max(prr_delivered - prr_out, newly) + 1); else min(delta, newly).
     let filled = |repaired: bool, lost_again: bool, delivered: u32, out: u32| {
@@ -154,7 +154,7 @@ fn without_prr_the_window_falls_at_once() {
 }
 
 #[test]
-fn what_is_remembered_of_ssthresh_depends_on_the_state() {
+fn saved_ssthresh_depends_on_the_congestion_state() {
     // tcp_current_ssthresh: unchanged in CWR and Recovery, otherwise at least three quarters of the window.
     for (state, expected) in [
         (CongestionState::Open, 15),
@@ -278,7 +278,7 @@ fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
 }
 
 #[test]
-fn new_data_tells_whether_a_timeout_was_needed() {
+fn frto_detects_a_spurious_timeout_with_new_data() {
     // RFC 5682 section 2.1: (2b) The first acknowledgement advances, so new data is sent first. (3b) The next
     // one covers data that was sent only once: the timeout was spurious. (3a) It only SACKs more data: the
     // timeout was justified.
@@ -319,7 +319,7 @@ fn new_data_tells_whether_a_timeout_was_needed() {
 }
 
 #[test]
-fn a_probe_is_judged_by_what_comes_back() {
+fn ack_decides_whether_a_loss_probe_repaired_a_loss() {
     // tcp_process_tlp_ack.
     let probed = |retransmitted: bool| {
         let mut subflow = twenty();

@@ -79,7 +79,7 @@ fn the_timeout_counts_from_the_heads_sending_where_another_timer_came_between() 
 }
 
 #[test]
-fn a_timeout_loses_the_head_and_what_is_older_than_a_round_trip() {
+fn timeout_marks_the_head_and_segments_older_than_an_rtt_lost() {
     // tcp_timeout_mark_lost, tcp_enter_loss: cwnd = in flight + 1.
     let (mut subflow, _) = subflow();
     for sent in [0, 100, 250, 290] {
@@ -134,7 +134,7 @@ fn a_timeout_with_nothing_outstanding_is_none() {
 }
 
 #[test]
-fn a_timeout_in_recovery_cuts_once_more_only_behind_it() {
+fn timeout_in_recovery_cuts_ssthresh_only_if_high_seq_is_acked() {
     // tcp_enter_loss: `icsk_ca_state <= TCP_CA_Disorder || !after(high_seq, snd_una) || ...`.
     for (una, cut) in [(1, false), (1001, true)] {
         let (mut subflow, _) = subflow();
@@ -191,7 +191,7 @@ fn one_probe_at_a_time_is_due() {
 }
 
 #[test]
-fn a_closed_window_is_asked_about_ever_more_rarely() {
+fn zero_window_probe_interval_backs_off() {
     let (mut subflow, _) = subflow();
     subflow.sending.queue.set_next(1);
     subflow.sending.queue.set_window(0);
@@ -286,7 +286,7 @@ fn timeouts_in_a_row_are_one_loss() {
 }
 
 #[test]
-fn what_leaves_in_the_same_instant_leaves_the_probe_as_it_is_until_something_is_heard() {
+fn same_instant_sends_keep_the_probe_timer_until_an_ack_arrives() {
     let (mut subflow, _) = subflow();
     let behind = |subflow: &mut Tcp, together, probe| {
         send(subflow, at(0), 1000);

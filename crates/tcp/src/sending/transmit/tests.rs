@@ -77,7 +77,7 @@ fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
 }
 
 #[test]
-fn a_buffer_stays_as_it_is_for_who_does_not_wait_for_it() {
+fn send_buffer_expands_only_for_a_blocked_writer() {
     let mut subflow = flying(2);
     *subflow.sending.cwnd.window_mut() = Window { cwnd: 100, ssthresh: 1000 };
     assert!(!subflow.sending.expand_buffer(at(100)));
@@ -90,7 +90,7 @@ fn a_buffer_stays_as_it_is_for_who_does_not_wait_for_it() {
 }
 
 #[test]
-fn an_acknowledgement_lets_out_what_is_lost_or_waits_and_is_not_held_back() {
+fn ack_permits_sending_of_lost_or_sendable_queued_data() {
     // tcp_data_snd_check. Data that is sent causes its own checks.
     assert!(!flying(2).sending.can_send_after_ack(at(1)), "nothing waits");
     let mut subflow = flying(2);
@@ -104,7 +104,7 @@ fn an_acknowledgement_lets_out_what_is_lost_or_waits_and_is_not_held_back() {
 }
 
 #[test]
-fn a_window_is_asked_for_its_rest_once_a_socket_buffer_with_mptcp() {
+fn mptcp_applies_idle_restart_once_per_socket_buffer() {
     // tcp_skb_entail in mptcp_sendmsg_frag: packets_out and lsndtime do not change while several buffers are
     // filled. Each buffer halves the window for the one timeout (300 ms) that has passed. Buffers have 65
     // segments of 1000 bytes (MPTCP_MAX_GSO_SIZE). tcp_sendmsg sends the first buffer before it fills the
@@ -154,7 +154,7 @@ fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
 }
 
 #[test]
-fn a_burst_is_counted_by_what_segments_carry_beside_their_options() {
+fn burst_size_is_counted_in_payload_per_segment() {
     // tcp_tso_autosize(sk, mss_now, ...): `bytes / mss_now`, where the rate is computed with `mss_cache`. 152
     // segments of 1000 bytes per 100 ms at twice the rate are 3.04 MB/s, or 2968 bytes per millisecond.
     let mut subflow = flying(0);
@@ -234,7 +234,7 @@ fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
 }
 
 #[test]
-fn what_flows_again_after_idleness_is_estimated_at_the_rate_before() {
+fn idle_restart_keeps_the_previous_pacing_rate() {
     // tcp_cwnd_restart does not change sk_pacing_rate. tcp_update_pacing_rate runs at the next
     // acknowledgement.
     let mut subflow = flying(1);

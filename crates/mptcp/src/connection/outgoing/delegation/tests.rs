@@ -96,7 +96,7 @@ fn queued(connection: &Connection) -> u64 {
 }
 
 #[test]
-fn what_the_woken_application_writes_fills_the_segment() {
+fn write_of_the_woken_application_joins_the_segment() {
     waiting(LINUX_6_18, true, |connection| {
         connection.session.report(Event::Writable);
         answer(connection, at(200), 0);
@@ -110,7 +110,7 @@ fn what_the_woken_application_writes_fills_the_segment() {
 }
 
 #[test]
-fn nothing_waits_for_an_application_that_sleeps_or_on_the_subflow_itself() {
+fn push_is_delegated_only_for_a_woken_writer_on_another_subflow() {
     let goes = |stack: Stack, one_processor: bool, wakes: bool, index: usize| {
         let mut bytes = 0;
         waiting(stack, one_processor, |connection| {

@@ -52,7 +52,7 @@ fn busy(stack: Stack, act: impl FnOnce(&mut Connection)) {
 }
 
 #[test]
-fn the_timer_starts_with_what_the_scheduling_finds_that_an_acknowledgement_brings() {
+fn retransmit_timer_uses_the_interval_of_the_latest_scheduling() {
     // ack_update_msk calls __mptcp_check_push, where mptcp_subflow_get_send sets `timer_ival`, and then
     // __mptcp_data_acked.
     let deadline = |stack: Stack, room: bool| {
@@ -80,7 +80,7 @@ fn the_timer_starts_with_what_the_scheduling_finds_that_an_acknowledgement_bring
 }
 
 #[test]
-fn what_waits_for_its_burst_goes_where_the_connections_window_is_closed() {
+fn deferred_data_is_sent_when_the_connection_window_is_closed() {
     // __mptcp_retrans: mptcp_check_and_set_pending; __mptcp_push_pending: mptcp_push_release, tcp_push.
     let goes = |change: &dyn Fn(&mut Connection)| {
         let mut goes = false;
