@@ -154,7 +154,7 @@ def _crossing(plan, seconds):
     return {"cross_traffic": columns}
 
 
-def fake_simulate(plan_json, pcapng=None, progress=None, plugins=None):
+def fake_simulate(plan_json, pcapng=None, progress=None, plugins=None, at_server=False, start_ns=0):
     """Return tables of the right form with invented values for a plan."""
     plan = json.loads(plan_json)
     seconds = (plan["application"]["duration_ns"] or 40_000_000_000) / 1e9
