@@ -123,8 +123,8 @@ def test_progress_is_reported():
 def test_the_public_names():
     assert sorted(anabranch.__all__) == [
         "AnabranchError", "DefectError", "Fault", "InputError", "MediaError", "MissingError", "Results", "Run",
-        "ScenarioError", "Why", "__version__", "advise", "compare", "explain", "load", "open_run", "query", "run",
-        "run_study", "sweep", "write_report",
+        "ScenarioError", "Why", "__version__", "advise", "compare", "explain", "load", "open_run", "query",
+        "read_capture", "run", "run_study", "sweep", "write_report",
     ]  # fmt: skip
     for name in set(anabranch.__all__) - {"__version__"}:
         assert getattr(anabranch, name)
@@ -240,7 +240,8 @@ def test_packages_import_only_from_lower_layers():
                "why": {"why", "study", "_run"},
                "viewed": {"viewed", "study", "experiments", "figures", "_run"},
                "calibrate": {"calibrate", "figures", "_run"},
-               "figures": {"figures"}, "live": {"_run"}, "play": {"_run"}, "_run.py": {"figures"}}  # fmt: skip
+               "figures": {"figures"}, "live": {"_run"}, "play": {"_run"}, "capture": {"_run"},
+               "_run.py": {"figures"}}  # fmt: skip
     for file in root.rglob("*.py"):
         room = file.relative_to(root).parts[0]
         if room in ("__init__.py", "__main__.py"):
