@@ -64,8 +64,9 @@ def capture(
       anabranch capture session.pcapng
       anabranch capture session.pcapng --report session.html
       anabranch capture session.pcapng --json --samples course.csv
-      anabranch capture client.pcap server.pcap
       anabranch capture session.pcapng --scenario session.toml
+      anabranch run wifi-starlink --pcapng server.pcapng --pcapng-at server
+      anabranch capture session.pcapng server.pcapng
     """
     from anabranch import capture as captures
     from anabranch.cli import _capture_pair
