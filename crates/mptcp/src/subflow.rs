@@ -61,8 +61,8 @@ pub(crate) struct Subflow {
     /// Whether values that a scheduler uses may have changed since the last view of the subflow.
     changed: bool,
     /// The time at which the subflow wants to be woken, if it had nothing to send and has not changed since
-    /// ([`Self::disturbed`]).
-    rests_until: Option<Instant>,
+    /// ([`Self::disturbed`]). [`Instant::ZERO`] if it does not rest.
+    rests_until: Instant,
 }
 
 impl Subflow {
@@ -83,7 +83,7 @@ impl Subflow {
                 short_data_numbers: config.stack.mptcp.short_data_numbers,
             },
             changed: true,
-            rests_until: None,
+            rests_until: Instant::ZERO,
         }
     }
 
@@ -154,7 +154,7 @@ impl Subflow {
     /// Returns the time at which the subflow wants to be woken. `FAR_FUTURE` if it does not.
     #[inline]
     pub(crate) fn wake(&self) -> Instant {
-        self.rests_until.unwrap_or_else(|| self.first_deadline())
+        if self.rests_until == Instant::ZERO { self.first_deadline() } else { self.rests_until }
     }
 
     #[inline]
@@ -170,15 +170,13 @@ impl Subflow {
     /// one. A subflow with nothing to send rests until it is changed, and is not checked again before.
     #[inline]
     pub(crate) fn poll_ready(&mut self) -> bool {
-        debug_assert!(
-            self.rests_until.is_none_or(|at| !self.may_transmit() && at == self.first_deadline())
-        );
-        if self.rests_until.is_some() {
+        if self.rests_until != Instant::ZERO {
+            debug_assert!(!self.may_transmit() && self.rests_until == self.first_deadline());
             return false;
         }
         let ready = self.may_transmit();
         if !ready {
-            self.rests_until = Some(self.first_deadline());
+            self.rests_until = self.first_deadline();
         }
         ready
     }
@@ -186,7 +184,7 @@ impl Subflow {
     /// Ends the rest of a subflow that is about to be changed.
     #[inline]
     pub(crate) fn disturbed(&mut self) -> &mut Self {
-        self.rests_until = None;
+        self.rests_until = Instant::ZERO;
         self
     }
 
