@@ -114,7 +114,7 @@ impl Journal {
     }
 
     /// Returns the times of the first and the last segment.
-    fn span(&self) -> Option<(i64, i64)> {
+    fn find_span(&self) -> Option<(i64, i64)> {
         let times = || self.segments.iter().map(|noted| noted.time_ns);
         times().min().zip(times().max())
     }
@@ -199,6 +199,8 @@ pub struct Pair {
     server: Journal,
     is_swapped: bool,
     connections: Vec<Both>,
+    /// The first and the last time in the client's file and in the server's; `None` without segments.
+    spans: [Option<(i64, i64)>; 2],
     /// By how much the clock of the server is ahead, and how far this can be wrong, in nanoseconds.
     offset: Option<(i64, i64)>,
 }
@@ -242,7 +244,8 @@ impl Pair {
             both.ways.iter_mut().for_each(Way::find_delays);
         }
         let offset = offset(&connections);
-        Self { client, server, is_swapped, connections, offset }
+        let spans = [client.find_span(), server.find_span()];
+        Self { client, server, is_swapped, connections, spans, offset }
     }
 
     /// Returns what was found, as JSON.
@@ -290,19 +293,19 @@ impl Pair {
                 ((share * delays.len() as f64).ceil() as usize).clamp(1, delays.len().max(1));
             delays.get(rank - 1).map(|delay| *delay as f64 / 1e6)
         };
+        let [client, server] = self.spans;
         let (from, to) = match direction {
-            Direction::ToServer => (&self.client, &self.server),
-            Direction::ToClient => (&self.server, &self.client),
+            Direction::ToServer => (client, server),
+            Direction::ToClient => (server, client),
         };
         // Segments that were sent while only one file was written do not count as lost.
         let shift = way.least().unwrap_or(0);
         let within = |span: Option<(i64, i64)>, time: i64| {
             span.is_some_and(|(first, last)| first <= time && time <= last)
         };
-        let sent = total(way.sent.iter().filter(|one| within(to.span(), one.time_ns + shift)));
-        let received =
-            total(way.received.iter().filter(|one| within(from.span(), one.time_ns - shift)));
-        let is_whole = !(from.has_long_frames() || to.has_long_frames());
+        let sent = total(way.sent.iter().filter(|one| within(to, one.time_ns + shift)));
+        let received = total(way.received.iter().filter(|one| within(from, one.time_ns - shift)));
+        let is_whole = !(self.client.has_long_frames() || self.server.has_long_frames());
         json!({
             "sent_bytes": sent.0,
             "received_bytes": received.0,
@@ -323,7 +326,7 @@ impl Pair {
         let (mut t_s, mut streams, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         let mut directions = Words::default();
         let mut numbers: [Vec<f64>; 3] = Default::default();
-        let first = self.client.span().map_or(0, |(first, _)| first);
+        let first = self.spans[0].map_or(0, |(first, _)| first);
         for both in &self.connections {
             for direction in Direction::BOTH {
                 let correction = self.correction(direction);
