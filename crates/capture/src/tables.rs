@@ -16,6 +16,9 @@ type Floats<const N: usize> = [Vec<f64>; N];
 /// An HTTP exchange with the kind and number of its connection.
 type Exchanged<'a> = (&'static str, usize, &'a Exchange);
 
+/// A course with its kind (`stream` or `connection`), number, direction, and `in_order` or `acknowledged`.
+type NamedCourse<'a> = (&'static str, usize, Direction, &'static str, &'a Course);
+
 impl Analysis {
     /// Returns all tables.
     pub fn tables(&self) -> Vec<Table> {
@@ -83,9 +86,8 @@ impl Analysis {
         table("capture_samples", columns)
     }
 
-    /// Returns the courses of streams and connections with their names: kind (`stream` or `connection`), number,
-    /// direction, and `in_order` or `acknowledged`.
-    fn all_courses(&self) -> Vec<(&'static str, usize, Direction, &'static str, &Course)> {
+    /// Returns the courses of streams and connections.
+    fn all_courses(&self) -> Vec<NamedCourse<'_>> {
         let mut found = Vec::new();
         let described = self.described();
         for direction in Direction::BOTH {
@@ -118,59 +120,34 @@ impl Analysis {
 
     /// Returns the bytes in order and acknowledged after each slice of 0.1 s in which they grew.
     fn courses(&self) -> Table {
-        let mut names: [Words; 3] = Default::default();
-        let (mut numbers, mut t_s, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut keys = CourseKeys::default();
+        let (mut t_s, mut bytes) = (Vec::new(), Vec::new());
         let first = self.oldest_ns().div_euclid(SLICE_NS);
-        for (kind, number, direction, what, course) in self.all_courses() {
-            for &(slice, sum) in &course.marks {
-                for (column, name) in names.iter_mut().zip([kind, direction_name(direction), what])
-                {
-                    column.push(name);
-                }
-                numbers.push(number as i64);
+        for named in self.all_courses() {
+            for &(slice, sum) in &named.4.marks {
+                keys.push(&named);
                 t_s.push((slice - first) as f64 * SLICE_S);
                 bytes.push(sum as i64);
             }
         }
-        let [kinds, directions, whats] = names;
-        let columns = vec![
-            ("kind", Column::Text(kinds)),
-            ("number", Column::Int(numbers)),
-            ("direction", Column::Text(directions)),
-            ("course", Column::Text(whats)),
-            ("t_s", Column::Float(t_s)),
-            ("bytes", Column::Int(bytes)),
-        ];
-        table("capture_courses", columns)
+        let values = [("t_s", Column::Float(t_s)), ("bytes", Column::Int(bytes))];
+        table("capture_courses", keys.into_columns(values))
     }
 
     /// Returns the pauses of at least 0.1 s in the courses.
     fn pauses(&self) -> Table {
-        let mut names: [Words; 3] = Default::default();
-        let (mut numbers, mut times) = (Vec::new(), Floats::<2>::default());
+        let mut keys = CourseKeys::default();
+        let (mut t_s, mut pause_s) = (Vec::new(), Vec::new());
         let first = self.oldest_ns();
-        for (kind, number, direction, what, course) in self.all_courses() {
-            for &(at, length) in &course.pauses {
-                for (column, name) in names.iter_mut().zip([kind, direction_name(direction), what])
-                {
-                    column.push(name);
-                }
-                numbers.push(number as i64);
-                times[0].push((at - first) as f64 / 1e9);
-                times[1].push(length as f64 / 1e9);
+        for named in self.all_courses() {
+            for &(at, length) in &named.4.pauses {
+                keys.push(&named);
+                t_s.push((at - first) as f64 / 1e9);
+                pause_s.push(length as f64 / 1e9);
             }
         }
-        let [kinds, directions, whats] = names;
-        let [t_s, length_s] = times;
-        let columns = vec![
-            ("kind", Column::Text(kinds)),
-            ("number", Column::Int(numbers)),
-            ("direction", Column::Text(directions)),
-            ("course", Column::Text(whats)),
-            ("t_s", Column::Float(t_s)),
-            ("pause_s", Column::Float(length_s)),
-        ];
-        table("capture_pauses", columns)
+        let values = [("t_s", Column::Float(t_s)), ("pause_s", Column::Float(pause_s))];
+        table("capture_pauses", keys.into_columns(values))
     }
 }
 
@@ -244,6 +221,35 @@ impl Analysis {
             ("playlist", Column::Text(playlists)),
         ];
         table("capture_requests", columns)
+    }
+}
+
+/// The columns that name a course.
+#[derive(Default)]
+struct CourseKeys {
+    names: [Words; 3],
+    numbers: Vec<i64>,
+}
+
+impl CourseKeys {
+    fn push(&mut self, &(kind, number, direction, what, _): &NamedCourse<'_>) {
+        let names = [kind, direction_name(direction), what];
+        for (column, name) in self.names.iter_mut().zip(names) {
+            column.push(name);
+        }
+        self.numbers.push(number as i64);
+    }
+
+    /// Returns these columns, followed by the values of each course.
+    fn into_columns(self, values: [(&'static str, Column); 2]) -> Vec<(&'static str, Column)> {
+        let [kinds, directions, whats] = self.names;
+        let names = [
+            ("kind", Column::Text(kinds)),
+            ("number", Column::Int(self.numbers)),
+            ("direction", Column::Text(directions)),
+            ("course", Column::Text(whats)),
+        ];
+        names.into_iter().chain(values).collect()
     }
 }
 
