@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,15 +35,21 @@ class Capture:
         `capture_samples`: rates, round-trip times and windows of each TCP connection every 0.1 s.
     damage
         Why the file could be read in part only; empty if all of it was read.
-    identity
-        The hash of the file's bytes.
     """
 
     file: str
     found: Mapping[str, Any] = field(repr=False)
     tables: Tables = field(repr=False)
     damage: str = ""
-    identity: str = ""
+
+    @cached_property
+    def identity(self) -> str:
+        """The hash of the file's bytes; empty for a pipe, which cannot be read twice."""
+        path = Path(self.file)
+        if not path.is_file():
+            return ""
+        with path.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
 
     @property
     def counts(self) -> Mapping[str, Any]:
@@ -111,14 +118,4 @@ def read(file: str | Path, *, progress: _progress.Asked = None) -> Capture:
         found=json.loads(raw["json"]),
         tables=raw["tables"],
         damage=raw["damage"] or "",
-        identity=_hash(file),
     )
-
-
-def _hash(file: str | Path) -> str:
-    """Return the hash of a file's bytes; empty for a pipe, which cannot be read twice."""
-    path = Path(file)
-    if not path.is_file():
-        return ""
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
