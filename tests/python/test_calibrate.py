@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
-from anabranch._intervals import half_width
+from anabranch._intervals import half_width, of_share
 from anabranch.calibrate import compare, measure, page, read, settings, simulate, statistics, words
 from anabranch.calibrate.compare import Target
 from anabranch.calibrate.model import Change, Leg, Measured, Setting, Trial
@@ -61,12 +61,12 @@ def test_the_interval_of_a_mean_is_students():
 
 
 def test_the_interval_of_a_share_is_exact():
-    low, high = statistics.share_interval(0, 10)
+    low, high = of_share(0, 10)
     assert low == 0
     assert high == pytest.approx(1 - 0.025**0.1)
-    assert statistics.share_interval(10, 10) == pytest.approx((0.025**0.1, 1))
+    assert of_share(10, 10) == pytest.approx((0.025**0.1, 1))
     # Clopper and Pearson's of 5 in 10, as it is tabulated.
-    assert statistics.share_interval(5, 10) == pytest.approx((0.1871, 0.8129), abs=5e-5)
+    assert of_share(5, 10) == pytest.approx((0.1871, 0.8129), abs=5e-5)
 
 
 OVERSHOOT = [83, 88, 92, 93, 98, 109, 120, 172, 191, 192, 199, 210, 210, 222]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from anabranch import _numbers
-from anabranch._intervals import half_width
+from anabranch._intervals import half_width, of_share
 from anabranch.calibrate import compare, page, score, simulate, statistics, words
 from anabranch.calibrate.compare import Target
 from anabranch.calibrate.model import Leg, Measured, Setting, Trial
@@ -346,9 +346,9 @@ def test_the_interval_of_two_values():
 
 def test_the_interval_of_one_in_two():
     # Both in the one-sided tails of 2.5 %: 1 - (1 - p)^2 and p^2.
-    low, high = statistics.share_interval(1, 2)
+    low, high = of_share(1, 2)
     assert (low, high) == pytest.approx((1 - math.sqrt(0.975), math.sqrt(0.975)))
-    assert statistics.share_interval(2, 2) == (pytest.approx(math.sqrt(0.025)), 1)
+    assert of_share(2, 2) == (pytest.approx(math.sqrt(0.025)), 1)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch._intervals import half_width
+from anabranch._intervals import half_width, of_share
 from anabranch.calibrate import statistics
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def two_modes(
     if split is None or split.apart <= target.amount(fmean(kernel) if whole is None else whole):
         return None
     sides = [[value < split.value for value in values] for values in (kernel, simulator)]
-    low, high = statistics.share_interval(sum(sides[0]), len(kernel))
+    low, high = of_share(sum(sides[0]), len(kernel))
 
     def mode(*, below: bool) -> Mode:
         trials, runs = (

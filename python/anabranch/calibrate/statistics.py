@@ -1,11 +1,9 @@
-"""Statistics of a few trials: the interval of their mean, and whether they have two modes."""
+"""Statistics of a few trials: whether they have two modes."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
-
-from anabranch._distributions import beta_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +11,6 @@ if TYPE_CHECKING:
     from numpy import float64, intp
     from numpy.typing import NDArray
 
-_CONFIDENCE = 0.95
 # The smallest number of values on either side of a split. With two, an outlier and its neighbour would count
 # as a mode.
 _MODE_LEAST = 3
@@ -21,14 +18,6 @@ _MODE_LEAST = 3
 # seem to have two modes.
 _MODES_SIGNIFICANCE = 0.01
 _MODES_DRAWS = 4000
-
-
-def share_interval(count: int, total: int) -> tuple[float, float]:
-    """Return the exact 95 % interval of a share (Clopper and Pearson 1934)."""
-    beyond = (1 - _CONFIDENCE) / 2
-    low = beta_quantile(beyond, count, total - count + 1) if count else 0.0
-    high = beta_quantile(1 - beyond, count + 1, total - count) if count < total else 1.0
-    return low, high
 
 
 class Split(NamedTuple):

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anabranch import _intervals
-from anabranch._distributions import beta_below, beta_quantile, student_quantile
+from anabranch._distributions import beta_below, student_quantile
 from anabranch.claims._logic import Chance, every
 from anabranch.results import paired
 
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anabranch.results.paired import Effect, Values
-
-#: The level of the interval of a share (Clopper and Pearson).
-_LEVEL = 0.95
 
 
 def share(counted: int, runs: int) -> Effect:
@@ -27,9 +24,7 @@ def share(counted: int, runs: int) -> Effect:
     counted, runs
         The runs that count, and all of them.
     """
-    out = (1 - _LEVEL) / 2
-    low = beta_quantile(out, counted, runs - counted + 1) if counted > 0 else 0.0
-    high = beta_quantile(1 - out, counted + 1, runs - counted) if counted < runs else 1.0
+    low, high = _intervals.of_share(counted, runs)
     return paired.Effect(value=counted / runs, low=low, high=high, pairs=runs, detectable=None)
 
 
