@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,7 +123,7 @@ class _Ladder:
     """
 
     def __init__(self, found: Sequence[Exchange]) -> None:
-        lists = {one.address: _parsed(one.playlist) for one in found if one.playlist}
+        lists = {one.address: _hls.parse(one.playlist, Path(one.target)) for one in found if one.playlist}
         self.rows: list[dict[str, Any]] = []
         #: Track, rendition, index and duration by address and byte range.
         self._chunks: dict[tuple[str, str], dict[str, Any]] = {}
@@ -203,11 +202,3 @@ def _bare(address: str) -> str:
 def _number(text: str | None) -> int:
     """Return a whole number; 0 for anything else."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else 0
-
-
-def _parsed(text: str) -> _hls.Playlist:
-    """Return a playlist from its text."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "captured.m3u8"
-        file.write_text(text, encoding="utf-8")
-        return _hls.read(file)

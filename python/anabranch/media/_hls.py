@@ -124,7 +124,7 @@ class Playlist:
 
 
 def read(file: Path, *, given: Mapping[str, str] | None = None, query: str = "") -> Playlist:
-    """Parse a playlist.
+    """Parse the playlist in a file.
 
     Parameters
     ----------
@@ -138,13 +138,20 @@ def read(file: Path, *, given: Mapping[str, str] | None = None, query: str = "")
     playlist = Playlist(file=file)
     try:
         content = _files.content(file, LARGEST)
-        lines = _LINES.split(content.decode("utf-8").removeprefix("\ufeff"))
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         playlist.fault("not UTF-8 text", content[: error.start].count(b"\n") + 1, hint="is this a playlist?")
         return playlist
     except (OSError, ValueError) as error:
         playlist.fault(f"cannot read the playlist: {getattr(error, 'strerror', None) or error}")
         return playlist
+    return parse(text, file, given=given, query=query)
+
+
+def parse(text: str, file: Path, *, given: Mapping[str, str] | None = None, query: str = "") -> Playlist:
+    """Parse the text of a playlist. `file` is its name in faults; the others are those of `read`."""
+    playlist = Playlist(file=file)
+    lines = _LINES.split(text.removeprefix("\ufeff"))
     if lines == [""]:
         playlist.fault("an empty file, not a playlist")
     elif lines[0].strip() != "#EXTM3U":
