@@ -114,7 +114,7 @@ class _Stream:
         for place, info in self._last:
             paths[place].update(
                 cwnd_segments=info["snd_cwnd"],
-                in_flight_segments=info["unacked"] + info["retrans"] - info["sacked"] - info["lost"],
+                in_flight_segments=_in_flight(info),
                 srtt_ms=info["rtt"] / 1e3,
                 bytes_acked=info["bytes_acked"],
             )
@@ -209,8 +209,7 @@ def _sample(t_s: float, number: int, path: str, info: Mapping[str, int]) -> dict
         "path": path,
         "cwnd_segments": info["snd_cwnd"],
         "ssthresh_segments": None if threshold >= _INFINITE else float(threshold),
-        # `tcp_packets_in_flight`.
-        "in_flight_segments": info["unacked"] + info["retrans"] - info["sacked"] - info["lost"],
+        "in_flight_segments": _in_flight(info),
         "srtt_ms": info["rtt"] / 1e3,
         "min_rtt_ms": info["min_rtt"] / 1e3,
         "delivery_rate_mbps": info["delivery_rate"] * 8 / 1e6,
@@ -220,6 +219,11 @@ def _sample(t_s: float, number: int, path: str, info: Mapping[str, int]) -> dict
         "retransmissions": info["total_retrans"],
         "state": _CA_STATES[info["ca_state"]],
     }
+
+
+def _in_flight(info: Mapping[str, int]) -> int:
+    """Return the segments in flight (`tcp_packets_in_flight`)."""
+    return info["unacked"] + info["retrans"] - info["sacked"] - info["lost"]
 
 
 def _totals(number: int, path: str, info: Mapping[str, int]) -> dict[str, Any]:
