@@ -39,12 +39,12 @@ class Course:
     marks: Sequence[tuple[float, int]] = ()
     pauses: Sequence[tuple[float, float]] = ()
 
-    def steps(self, begin_s: float, end_s: float, step_s: float) -> Iterator[tuple[float, int]]:
-        """Yield the sum every `step_s` after `begin_s`: seconds from there, and the bytes."""
-        sums = {round(at_s / step_s): count for at_s, count in self.marks}
-        first = round(begin_s / step_s - 0.5) if begin_s else 0
+    def steps(self, begin_s: float, end_s: float) -> Iterator[tuple[float, int]]:
+        """Yield the sum every tenth of a second after `begin_s`: seconds from there, and the bytes."""
+        sums = {round(at_s * 10): count for at_s, count in self.marks}
+        first = round(begin_s * 10 - 0.5) if begin_s else 0
         count = max((one for tick, one in sums.items() if tick < first), default=0)
-        for number in range(1, int((end_s - begin_s) / step_s + 1e-9) + 2):
+        for number in range(1, int((end_s - begin_s) * 10 + 1e-9) + 2):
             count = sums.get(first + number - 1, count)
             yield number / 10, count
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import metrics
@@ -22,12 +23,9 @@ from anabranch.live._tables import made
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from anabranch import _progress
 
-#: Seconds between two samples.
-_STEP_S = 0.1
 #: The most rows of samples. Of a longer session only the times with segments have rows.
 _MOST_ROWS = 500_000
 
@@ -164,9 +162,7 @@ def traced(capture: Capture, *, session: str | None = None) -> Traced:
         "connections": [_connection(own, parts, data, begin, end, side)],
         "subflows": [_subflow(part, side, exact=exact) for part in parts],
         "samples": _samples(capture, parts, begin, side),
-        "player": [
-            {"t_s": time, "client": 0, "bytes_read": count} for time, count in data.steps(begin, end, _STEP_S)
-        ],
+        "player": [{"t_s": time, "client": 0, "bytes_read": count} for time, count in data.steps(begin, end)],
         "gaps": [
             {"client": 0, "t_s": at - begin, "gap_s": length} for at, length in data.pauses if at >= begin
         ],
@@ -201,7 +197,7 @@ def traced(capture: Capture, *, session: str | None = None) -> Traced:
 
 def _name(file: str) -> str:
     """Return the file's own name."""
-    return file.replace("\\", "/").rpartition("/")[2]
+    return Path(file).name
 
 
 def _unix(capture: Capture, begin_s: float) -> float | None:
@@ -324,11 +320,11 @@ def _samples(capture: Capture, parts: Sequence[Part], begin: float, side: str | 
     # At the client, the timestamps of the client's own segments show the path's times.
     times = {(part.stream["stream"], part.down if side == "server" else part.up): part for part in parts}
     data = {(part.stream["stream"], part.down): part for part in parts}
-    origin = round(begin / _STEP_S - 0.5) if begin else 0
+    origin = round(begin * 10 - 0.5) if begin else 0
     states: dict[int, dict[int, dict[str, Any]]] = {part.number: {} for part in parts}
     for row in zip(*columns.values(), strict=True):
         at_s, stream, direction, acked, resent, in_flight, srtt, least = row
-        tick = round(at_s / _STEP_S) - origin + 1
+        tick = round(at_s * 10) - origin + 1
         if part := data.get((stream, direction)):
             state = states[part.number].setdefault(tick, {})
             longest = max(part.stream[part.down]["longest_payload"], 1)
