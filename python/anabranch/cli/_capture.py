@@ -82,11 +82,7 @@ def capture(
         return
     with _console.progress("reading", unit="bytes") as bar:
         read = captures.read(file, progress=bar)
-    if read.damage:
-        after = f"{read.counts['records']:,} frames before that were read"
-        _console.warn([Fault(message=f"{read.damage}; {after}", where=str(file))])
-    if read.counts["tcp_segments"] == 0:
-        _console.warn([Fault(message="no TCP segment in the capture", where=str(file))])
+    _warn(read)
     if samples is not None:
         _files.write(samples, read.samples().write_csv(), "the samples")
         _console.note(f"wrote {samples}")
@@ -97,6 +93,17 @@ def capture(
         _json(read, found_sessions, session)
     else:
         _text(read, found_sessions)
+
+
+def _warn(read: Capture) -> None:
+    """Warn about a damaged file, and about one without TCP."""
+    from anabranch.errors import Fault
+
+    if read.damage:
+        after = f"{read.counts['records']:,} frames before that were read"
+        _console.warn([Fault(message=f"{read.damage}; {after}", where=read.file)])
+    if read.counts["tcp_segments"] == 0:
+        _console.warn([Fault(message="no TCP segment in the capture", where=read.file)])
 
 
 def _refuse(named: Sequence[tuple[Path | None, str]], inputs: Sequence[tuple[Path, str]]) -> None:
