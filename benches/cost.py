@@ -1,8 +1,8 @@
 """The cost gate: compares the instructions of three runs with the counts stored in `costs.toml`.
 
 `make test-all` runs it, and `make bench-figures` writes the counts. A commit that raises a count by more
-than 1 % writes it and gives the reason. Callgrind's counts are reproducible, but only for one compiler. If
-`rustc` is another one or valgrind is missing, nothing is judged, and a message says so.
+than 1 % writes it and gives the reason. Callgrind's counts are reproducible, but only for one compiler. With
+another `rustc`, or without valgrind, the gate prints the reason and judges nothing.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ pub(crate) struct Subflow {
     /// Whether values that a scheduler uses may have changed since the last view of the subflow.
     changed: bool,
     /// The time at which the subflow wants to be woken, if it had nothing to send and has not changed since
-    /// ([`Self::disturbed`]). [`Instant::ZERO`] if it does not rest.
+    /// ([`Self::end_rest`]). [`Instant::ZERO`] if it does not rest.
     rests_until: Instant,
 }
 
@@ -183,7 +183,7 @@ impl Subflow {
 
     /// Ends the rest of a subflow that is about to be changed.
     #[inline]
-    pub(crate) fn disturbed(&mut self) -> &mut Self {
+    pub(crate) fn end_rest(&mut self) -> &mut Self {
         self.rests_until = Instant::ZERO;
         self
     }

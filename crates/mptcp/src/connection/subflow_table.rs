@@ -155,7 +155,7 @@ impl Subflows {
         token: u32,
         nonce: u32,
     ) {
-        let subflow = self.list[index].disturbed();
+        let subflow = self.list[index].end_rest();
         subflow.context.open_join(local_id, candidate.backup, nonce);
         subflow.tcp.sending_mut().tagging_mut().begin();
         let option = MptcpOption::Join(MpJoin::Syn {
@@ -182,7 +182,7 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) -> bool {
-        let subflow = self.list[index].disturbed();
+        let subflow = self.list[index].end_rest();
         let answer = join(segment).zip(session.remote_key());
         let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
             return false;
@@ -202,7 +202,7 @@ impl Subflows {
 
     /// Handles the third packet of a join that the peer opened. The join is then complete.
     pub(super) fn complete_join(&mut self, index: usize) -> SubflowId {
-        let subflow = self.list[index].disturbed();
+        let subflow = self.list[index].end_rest();
         subflow.context.complete();
         // Our acknowledgement allows the initiator to send data (RFC 8684 section 3.2).
         subflow.tcp.ack_now();
@@ -217,7 +217,7 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) -> bool {
-        let subflow = self.list[index].disturbed();
+        let subflow = self.list[index].end_rest();
         let confirms = segment.dss.is_some_and(|dss| dss.data_ack.is_some());
         if subflow.tcp.is_active() && confirms {
             subflow.context.complete();
@@ -246,7 +246,7 @@ impl Subflows {
 
     /// Ends a subflow at once and reports its four-tuple to the endpoint.
     pub(super) fn cut_off(&mut self, index: usize) -> SubflowId {
-        let subflow = self.list[index].disturbed();
+        let subflow = self.list[index].end_rest();
         subflow.cut_off();
         self.moved.push(subflow.tcp.tuple().into());
         subflow.tcp.id()
@@ -264,7 +264,7 @@ impl Subflows {
 
     /// Closes a subflow whose two directions have ended, and reports its four-tuple to the endpoint.
     pub(super) fn finish(&mut self, index: usize) -> SubflowId {
-        let subflow = self.list[index].disturbed();
+        let subflow = self.list[index].end_rest();
         subflow.tcp.close();
         self.moved.push(Moved { tuple: subflow.tcp.tuple(), remains: subflow.tcp.remains() });
         subflow.tcp.id()
@@ -279,7 +279,7 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) {
-        let subflow = self.list[index].disturbed();
+        let subflow = self.list[index].end_rest();
         self.siblings.clear();
         // A controller is notified only while data is outstanding.
         if !subflow.tcp.sending().flight().is_empty()
@@ -306,7 +306,7 @@ impl Subflows {
     /// Recomputes the payload size of a subflow's segments. If the subflow sends a DSS, its length is
     /// subtracted.
     pub(super) fn fit_segments(&mut self, session: &Session, index: usize) {
-        let subflow = self.list[index].disturbed();
+        let subflow = self.list[index].end_rest();
         subflow.tcp.update_mss(if subflow.reserves_dss() { session.dss_bytes() } else { 0 });
     }
 
@@ -324,7 +324,7 @@ impl Subflows {
         let terms = session.terms(base);
         let mapping = Mapping { dsn: MappingDsn::Long(DataSeq(base)), ssn: 1, length, checksum };
         if !segment.payload.is_empty() {
-            self.list[0].disturbed().note_first_mapping(&mapping, segment, terms);
+            self.list[0].end_rest().note_first_mapping(&mapping, segment, terms);
         }
     }
 
@@ -417,7 +417,7 @@ impl Subflows {
     /// Moves the state of a half-open join into the subflow that was installed for it.
     pub(super) fn resume_join(&mut self, index: usize, session: &Session) {
         if let Some(joins) = &mut self.half_open {
-            joins.resume(self.list[index].disturbed(), session);
+            joins.resume(self.list[index].end_rest(), session);
         }
     }
 

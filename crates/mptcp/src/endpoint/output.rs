@@ -69,7 +69,7 @@ impl Endpoint {
     /// let config = Config { candidates: vec![first], ..Config::default() };
     /// let handle = client.connect(now, config).expect("free addresses");
     /// let mut server = Endpoint::new("server", Seed { seed: 1, run: 0 });
-    /// server.listen(there, Config::default()).expect("nobody listens");
+    /// server.listen(there, Config::default()).expect("the address is free");
     ///
     /// // Both endpoints exchange segments until neither has one to send. Bursts are not split.
     /// let mut sizes = Vec::new();

@@ -26,7 +26,7 @@ impl Index<usize> for Subflows {
 impl IndexMut<usize> for Subflows {
     #[inline]
     fn index_mut(&mut self, index: usize) -> &mut Subflow {
-        self.list[index].disturbed()
+        self.list[index].end_rest()
     }
 }
 
@@ -34,7 +34,7 @@ impl Subflows {
     /// Returns the subflow in a slot, to change it.
     #[inline]
     pub(in crate::connection) fn get_mut(&mut self, index: usize) -> Option<&mut Subflow> {
-        self.list.get_mut(index).map(Subflow::disturbed)
+        self.list.get_mut(index).map(Subflow::end_rest)
     }
 
     /// Returns the initial subflow, to change it.
@@ -46,7 +46,7 @@ impl Subflows {
     /// Returns all subflows, to change them.
     #[inline]
     pub(in crate::connection) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Subflow> {
-        self.list.iter_mut().map(Subflow::disturbed)
+        self.list.iter_mut().map(Subflow::end_rest)
     }
 
     /// Returns the subflows that may send data, each with whether it has changed since the last call.
