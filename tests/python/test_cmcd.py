@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import types
 from urllib.parse import unquote
 
 import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli._app import app
+from anabranch.cli._commands import Cmcd
 from anabranch.metrics import cmcd
 
 #: The example with all keys in CTA-5004 (version 1): a query argument, and the same as header fields.
@@ -179,3 +181,14 @@ def test_a_form_that_does_not_exist_and_a_film_without_chunks_are_faults(tmp_pat
     assert done.exit_code == 2
     assert "no such form: `jsn` (--cmcd-form)" in done.stderr
     assert "no adaptive playback in the scenario (--cmcd)" in done.stderr
+
+
+def test_two_runs_over_real_packets_have_different_sessions(tmp_path):
+    """The identifier of a simulated run comes from its digest, which such a run does not have."""
+    found = set()
+    for number in range(2):
+        file = tmp_path / f"{number}.json"
+        run = types.SimpleNamespace(digest="", plan={"run": 0}, tables=columns(session()))
+        Cmcd(file=file).write(run)
+        found |= {json.loads(line)["cmcd"]["sid"] for line in file.read_text(encoding="utf-8").splitlines()}
+    assert len(found) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 import json
 import shlex
 from contextlib import contextmanager
@@ -108,7 +109,8 @@ class Cmcd:
         """Write the reports of a run."""
         from anabranch.metrics import cmcd
 
-        session = f"{result.digest}/{result.plan['run']}"
+        # A run over real packets has no digest.
+        session = f"{result.digest or uuid.uuid4()}/{result.plan['run']}"
         found = cmcd.reports(result.tables, session=session, version=self.version)
         _files.write(self.file, cmcd.text(found, self.form), "the CMCD reports")
 
