@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 import json
 import shlex
 from contextlib import contextmanager
@@ -107,6 +106,8 @@ class Cmcd:
 
     def write(self, result: Run) -> None:
         """Write the reports of a run."""
+        import uuid
+
         from anabranch.metrics import cmcd
 
         # A run over real packets has no digest.
