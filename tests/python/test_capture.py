@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch import capture
+from anabranch.capture import _scenario
 from anabranch.cli._app import app
 from anabranch.errors import InputError
 
@@ -253,3 +254,15 @@ def test_a_scenario_has_the_rates_and_times_of_the_paths(session, tmp_path):
         )
     again = anabranch.run(target)
     assert again.rows("connections")[0]["bytes_read"] == 2_000_000
+
+
+def test_connections_that_share_a_path_add_up_to_its_rate():
+    """At the server: each connection has 125,000 bytes acknowledged in a tenth of a second, 10 Mb/s."""
+    down = [
+        {"t_s": tick / 10, "stream": stream, "acked_bytes": 125_000 * (tick + 1), "pair_mbps": None}
+        for tick in range(10)
+        for stream in (0, 1)
+    ]
+    queued = dict.fromkeys(range(10), 40.0)
+    assert _scenario._rates(down, queued, 20.0, 0.0, 1, "server", 1.0) == ([pytest.approx(20.0)], False)
+    assert _scenario._rates(down, {}, 20.0, 0.0, 1, "server", 1.0) == ([pytest.approx(20.0)], True)

@@ -177,26 +177,30 @@ def _rates(
 ) -> tuple[list[float | None], bool]:
     """Return the rate of each second, or None, and whether they are lower bounds."""
     pairs: list[list[float]] = [[] for _ in range(seconds)]
-    carried: list[list[tuple[float, bool]]] = [[] for _ in range(seconds)]
-    before = 0
+    # By second the rate in each tenth of it, over all connections.
+    carried: list[dict[int, float]] = [{} for _ in range(seconds)]
+    before: dict[int, int] = {}
     for row in down:
-        second = int((row["t_s"] - begin + 1e-6) / _STEP_S)
-        acked, before = row["acked_bytes"] - before, row["acked_bytes"]
+        second, tick = int((row["t_s"] - begin + 1e-6) / _STEP_S), round(row["t_s"] * 10)
+        acked = row["acked_bytes"] - before.get(row["stream"], 0)
+        before[row["stream"]] = row["acked_bytes"]
         if not 0 <= second < seconds:
             continue
         if row["pair_mbps"] is not None:
             pairs[second].append(row["pair_mbps"])
-        now = times.get(round(row["t_s"] * 10))
-        carried[second].append((acked * 80e-6 * wire, now is not None and now > _QUEUED * least_ms))
+        carried[second][tick] = carried[second].get(tick, 0.0) + acked * 80e-6 * wire
     if side != "server":
         return [median(own) if len(own) > 1 else None for own in pairs], False
+
     queued = [
-        fmean(rate for rate, _ in own) if len(own) > 4 and all(busy for _, busy in own) else None
+        fmean(own.values())
+        if len(own) > 4 and all(times.get(tick, 0.0) > _QUEUED * least_ms for tick in own)
+        else None
         for own in carried
     ]
     if any(rate is not None for rate in queued):
         return queued, False
-    most = max((fmean(rate for rate, _ in own) for own in carried if own), default=1.0)
+    most = max((fmean(own.values()) for own in carried if own), default=1.0)
     return [most] * seconds, True
 
 
