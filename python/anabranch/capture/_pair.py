@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
+from anabranch.capture._read import reading
 from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -134,16 +135,9 @@ def match(first: str | Path, second: str | Path) -> Pair:
     >>> both = capture.match("client.pcap", "server.pcap")  # doctest: +SKIP
     >>> both.connections[0].to_client.lost_segments  # doctest: +SKIP
     """
-    rust = plugins.module()
     where = f"{first} and {second}"
-    try:
-        raw = rust.match_captures(str(first), str(second))
-    except rust.CaptureFileError as error:
-        hint = "expected pcap or pcapng, as tcpdump and Wireshark write them"
-        raise InputError([Fault(message=str(error), where=where, hint=hint)]) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError([Fault(message=f"cannot read the files: {reason}", where=where)]) from None
+    with reading(where):
+        raw = plugins.module().match_captures(str(first), str(second))
     found = json.loads(raw["json"])
     if not found["connections"]:
         hint = "connections are matched by the sequence numbers of their handshakes, or by their addresses"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from anabranch import _progress, plugins
 from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import polars
 
@@ -103,19 +104,30 @@ def read(file: str | Path, *, progress: _progress.Asked = None) -> Capture:
     >>> session = anabranch.capture.read("session.pcapng")  # doctest: +SKIP
     >>> session.counts["tcp_segments"]  # doctest: +SKIP
     """
-    rust = plugins.module()
-    try:
-        with _progress.shown(progress, "reading", unit="bytes") as told:
-            raw = rust.read_capture(str(file), told)
-    except rust.CaptureFileError as error:
-        hint = "expected pcap or pcapng, as tcpdump and Wireshark write them"
-        raise InputError([Fault(message=str(error), where=str(file), hint=hint)]) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError([Fault(message=f"cannot read the file: {reason}", where=str(file))]) from None
+    with reading(str(file)), _progress.shown(progress, "reading", unit="bytes") as told:
+        raw = plugins.module().read_capture(str(file), told)
     return Capture(
         file=str(file),
         found=json.loads(raw["json"]),
         tables=raw["tables"],
         damage=raw["damage"] or "",
     )
+
+
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Turn the module's errors about capture files into faults.
+
+    Raises
+    ------
+    InputError
+        When a file cannot be read, or is no capture.
+    """
+    try:
+        yield
+    except plugins.module().CaptureFileError as error:
+        hint = "expected pcap or pcapng, as tcpdump and Wireshark write them"
+        raise InputError([Fault(message=str(error), where=where, hint=hint)]) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError([Fault(message=f"cannot read the capture: {reason}", where=where)]) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anabranch import _files
 from anabranch.cli import _console
 from anabranch.errors import Fault, InputError
 
@@ -90,7 +91,7 @@ def worlds(name: str, wanted: Wanted, how: How, *, docs: Path | None, as_json: b
         confirmed=confirmed,
     )
     if docs is not None:
-        docs.write_text(worlds_page.write(page), encoding="utf-8")
+        _files.write(docs, worlds_page.write(page), "the page")
     _show(page, as_json=as_json)
     if docs is not None:
         _console.note(f"page: {docs}")
