@@ -6,7 +6,6 @@ import * as link from "./link.js";
 import { complete, filmOf, planText, tomlText } from "./plan.js";
 import { Cursor } from "./plot.js";
 import { Result } from "./result.js";
-import { Runner } from "./runner.js";
 import { begun } from "./start.js";
 
 const VIEWS = ["setup", "result", "packets", "compare", "editor"];
@@ -14,7 +13,7 @@ const VIEWS = ["setup", "result", "packets", "compare", "editor"];
 class Page {
   constructor(tables, engine) {
     Object.assign(this, { tables, engine, run: 0, code: "", films: {}, fixed: {}, build: "", native: false, number: 0 });
-    this.runner = new Runner(engine.engine, begun.module);
+    this.runner = begun.runner;
     this.cursor = new Cursor();
     this.form = new Form($("setup"), tables, (setup, moving) => this.change(setup, moving));
     this.result = new Result($("result"), this.cursor, (setup) => this.cut(setup));
@@ -31,15 +30,20 @@ class Page {
     this.copying();
     addEventListener("hashchange", () => { if (location.hash.slice(1) !== this.address) this.open(location.hash); });
     this.read(location.hash);
-    await this.simulate();
+    const done = this.simulate();
+    // The run begins in the worker before the form is made: both take time.
+    await new Promise((resolve) => { setTimeout(resolve, 0); });
+    this.form.show(this.setup);
+    await done;
   }
 
   open(hash) {
     this.read(hash);
+    this.form.show(this.setup);
     this.simulate();
   }
 
-  // Shows the set-up that an address stands for, or the first preset.
+  // Takes over the set-up that an address stands for, or the first preset.
   read(hash) {
     const text = hash.replace(/^#/, "");
     const preset = this.tables.presets.find((one) => one.name === (text ? "" : "two-paths")) ?? this.tables.presets[0];
@@ -55,7 +59,6 @@ class Page {
     this.claimed = found.digest ? { digest: found.digest, build: found.build } : null;
     this.unknown = found.unknown;
     this.setup = found.setup;
-    this.form.show(this.setup);
     this.warn();
   }
 
@@ -80,7 +83,7 @@ class Page {
 
   async plan(setup, { run = this.run, record = true, code = this.code } = {}) {
     const film = filmOf(this.tables, setup), { scenario } = setup;
-    if (film) this.films[film] ??= await (await loaded(this.tables.films[film], `the film ${film}`)).text();
+    if (film) this.films[film] ??= await filmText(this.tables.films[film], `the film ${film}`);
     if (scenario) {
       const { file } = this.tables.fixed[scenario];
       this.fixed[scenario] ??= await (await loaded(file, `the scenario ${scenario}`)).json();
@@ -157,12 +160,14 @@ class Page {
       words.push(`This page does not know ${this.unknown.join(", ")}. The run below is without it.`);
     }
     const { claimed, last } = this;
+    let differs = false;
     for (const { message } of last?.result.summary?.standstills ?? []) {
       words.push(`${message[0].toUpperCase()}${message.slice(1)}.`);
     }
     if (claimed && last && last.setup === this.setup) {
       const same = last.result.digest.startsWith(claimed.digest);
       const other = claimed.build && this.build && !sameBuild(claimed.build, this.build);
+      differs = !same;
       if (!same) {
         words.push(`The link promises the result ${claimed.digest}, made by build ${claimed.build || "unknown"}. `
           + `This page is build ${this.build || "unknown"} and gives another result. Open the link in that build to see what was meant.`);
@@ -171,7 +176,11 @@ class Page {
       }
       $("notice").classList.toggle("bad", !same);
     } else $("notice").classList.toggle("bad", Boolean(this.unknown?.length));
-    $("notice").textContent = words.join(" ");
+    // Another result than the promised one is shown only to those who ask for it.
+    document.body.classList.toggle("differs", differs && this.accepted !== claimed);
+    const show = () => { this.accepted = claimed; this.warn(); };
+    $("notice").replaceChildren(words.join(" "),
+      ...(document.body.classList.contains("differs") ? [" ", el("button", { type: "button", class: "act", id: "accept", onclick: show }, "Show the result of this build")] : []));
     $("notice").hidden = !words.length;
   }
 
@@ -201,7 +210,8 @@ class Page {
         const chosen = view === name, tab = $(`tab-${view}`);
         tab.setAttribute("aria-selected", String(chosen));
         tab.tabIndex = chosen ? 0 : -1;
-        if (chosen) tab.scrollIntoView?.({ inline: "nearest", block: "nearest" });
+        // In the next frame, which lays the page out anyway.
+        if (chosen) requestAnimationFrame(() => tab.scrollIntoView?.({ inline: "nearest", block: "nearest" }));
         if (view !== "setup") $(view).hidden = !chosen && !(name === "setup" && view === "result");
       }
       document.body.dataset.view = name;
@@ -252,6 +262,12 @@ class Page {
   command() {
     return `anabranch run '#${this.address ?? ""}'`;
   }
+}
+
+// Returns the text of a film, which may have been loaded ahead.
+async function filmText(address, what) {
+  const ahead = await begun.films.get(address)?.catch(() => null);
+  return ahead ?? (await loaded(address, what)).text();
 }
 
 async function loaded(address, what) {

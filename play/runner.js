@@ -6,34 +6,40 @@ let next = 0;
 
 const failure = (message) => Object.assign(new Error(message), { faults: [{ key: "", message, hint: "" }], line: null });
 
-// A worker, and the requests that it has not answered. It starts while the engine is compiled.
+// A worker, and the requests that it has not answered. It loads its engine at once.
 class Seat {
-  constructor(kind, compiled) {
-    Object.assign(this, { kind, compiled, waiting: new Map(), began: Infinity });
+  // `kind` and `module` are promises. Without a module the worker compiles the engine itself, and gives it to `onModule`.
+  constructor(kind, module, onModule) {
+    Object.assign(this, { kind, module, onModule, waiting: new Map(), began: Infinity });
     this.start();
   }
 
   start() {
-    this.worker = new Worker("worker.js", { type: "module" });
-    this.worker.onmessage = ({ data }) => {
+    const worker = new Worker("worker.js", { type: "module" });
+    this.worker = worker;
+    worker.onmessage = ({ data }) => {
+      if (data.module !== undefined) { this.onModule(data.module); return; }
       const entry = this.waiting.get(data.id);
       if (!entry) return;
       this.waiting.delete(data.id);
       if (data.fault) entry.reject(Object.assign(failure(data.fault.faults[0].message), data.fault));
       else entry.resolve(data.done);
     };
-    this.worker.onerror = (event) => {
+    worker.onerror = (event) => {
       for (const { reject } of this.waiting.values()) reject(failure(event.message || "the worker did not start"));
       this.waiting.clear();
     };
+    this.ready = Promise.all([this.kind, this.module]).then(([kind, module]) => worker.postMessage({ load: kind, module }));
+    this.ready.catch(() => {}); // whoever sends a request hears of it
   }
 
   async send(request) {
-    const module = await this.compiled, id = next++;
+    await this.ready;
+    const id = next++;
     this.began = performance.now();
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
-      this.worker.postMessage({ id, kind: this.kind, module, ...request });
+      this.worker.postMessage({ id, ...request });
     });
   }
 
@@ -47,14 +53,23 @@ class Seat {
 }
 
 export class Runner {
-  // `kind` is "wasm" or "native". `compiled` is the promise of the engine's module, which all workers share.
-  constructor(kind, compiled = null) {
-    Object.assign(this, { kind, compiled, seats: new Map(), wanted: null, turning: false });
-    this.seat("main");
+  // `kind` is the promise of "wasm" or "native". The first worker compiles the engine, and the others take it from there.
+  constructor(kind) {
+    Object.assign(this, { kind, seats: new Map(), wanted: null, turning: false, loaded: false, patience: PATIENCE_MS.wasm });
+    kind.then((name) => { this.patience = PATIENCE_MS[name]; }, () => {});
+    this.module = new Promise((resolve) => { this.compiled = resolve; });
+    this.seats.set("main", new Seat(kind, null, (module) => this.arrived(module)));
+  }
+
+  // Keeps the engine that the first worker has compiled; null if there is none to compile.
+  arrived(module) {
+    this.compiled(module);
+    this.loaded = true;
+    this.seats.get("main").module = module;
   }
 
   seat(name) {
-    if (!this.seats.has(name)) this.seats.set(name, new Seat(this.kind, this.compiled));
+    if (!this.seats.has(name)) this.seats.set(name, new Seat(this.kind, this.module, () => {}));
     return this.seats.get(name);
   }
 
@@ -64,7 +79,7 @@ export class Runner {
       this.wanted?.reject(Object.assign(failure("replaced by a newer run"), { replaced: true }));
       this.wanted = { request, resolve, reject };
       const seat = this.seat("main");
-      if (this.turning && performance.now() - seat.began > PATIENCE_MS[this.kind]) seat.restart();
+      if (this.turning && this.loaded && performance.now() - seat.began > this.patience) seat.restart();
       this.turn();
     });
   }

@@ -118,22 +118,24 @@ function packetsOf(tables, names) {
   const get = (name) => column(tables, "departures", name);
   const [t, client, path, position, data] = ["t_s", "client", "path", "position", "data_position"].map(get);
   const [connections, subflows, bytes] = ["connection", "subflow", "bytes"].map(get);
-  const rows = [];
-  for (let row = 0; row < t.length; row++) if (client[row] === 0) rows.push(row);
-  const count = rows.length, place = new Map(names.map((name, n) => [name, n]));
+  let count = 0;
+  for (let row = 0; row < t.length; row++) if (client[row] === 0) count++;
+  const place = new Map(names.map((name, n) => [name, n]));
   const left = new Float64Array(count), arrived = new Float64Array(count).fill(-1), first = new Float64Array(count);
   const [paths, connection, subflow, kind] = Array.from({ length: 4 }, () => new Uint16Array(count));
   const length = new Uint32Array(count), sent = new Places(count), open = new Places(count);
   // The transmission before this one with the same bytes on the same subflow, or -1.
   const before = new Int32Array(count).fill(-1);
-  rows.forEach((row, n) => {
+  for (let row = 0, n = 0; row < t.length; row++) {
+    if (client[row] !== 0) continue;
     left[n] = t[row]; first[n] = data[row]; length[n] = bytes[row];
     paths[n] = place.get(path[row]) ?? 0;
     connection[n] = connections[row]; subflow[n] = subflows[row];
     const original = sent.add(keyOf(connections[row], 0, data[row]), n);
     kind[n] = original < 0 ? NEW : subflow[original] === subflows[row] ? RETRANSMITTED : REINJECTED;
     before[n] = open.replace(keyOf(connections[row], subflows[row], position[row]), n);
-  });
+    n++;
+  }
   arrive(tables, open, before, left, arrived);
   return { left, arrived, path: paths, connection, subflow, data: first, bytes: length, kind };
 }

@@ -1,16 +1,23 @@
-// Begins to load the tables and the engine while the page's other files load.
+// Begins to load the tables, a film and the simulator while the page's other files load.
 
-const json = async (name) => (await fetch(name)).json();
+import { Runner } from "./runner.js";
 
-// Compiles the engine while it arrives.
-async function compiled() {
-  const answer = await fetch("anabranch.wasm");
-  if (!answer.ok) throw new Error("the simulator (anabranch.wasm) is missing beside this page; `make wasm` builds it");
-  // Some servers do not know the type of the file, which streaming requires.
-  if (answer.headers.get("Content-Type") !== "application/wasm") return WebAssembly.compile(await answer.arrayBuffer());
-  return WebAssembly.compileStreaming(answer);
+async function text(name) {
+  const answer = await fetch(name);
+  if (!answer.ok) throw new Error(`${name} cannot be loaded: ${answer.status} ${answer.statusText}`);
+  return answer.text();
 }
 
+const json = async (name) => JSON.parse(await text(name));
+
 const engine = json("engine.json");
-export const begun = { tables: json("tables.json"), engine, module: engine.then((one) => (one.engine === "wasm" ? compiled() : null)) };
-begun.module.catch(() => {}); // the page reports it
+// The film of the page's first set-up: the first run need not wait for it.
+const FILM = "films/demo.json";
+
+export const begun = {
+  tables: json("tables.json"),
+  engine,
+  films: new Map([[FILM, text(FILM)]]),
+  runner: new Runner(engine.then((one) => one.engine)),
+};
+for (const film of begun.films.values()) film.catch(() => {}); // the page loads it again, and reports it

@@ -3,15 +3,36 @@
 import { Engine } from "./engine.js";
 import { COLUMNS, drawn } from "./series.js";
 
+// How to load the engine, as the page says: its kind, and its module if the page has it.
+let given = null;
 // The promise of the engine: a request that comes while it loads waits for it.
 let loading = null;
 
-async function load(kind, module) {
-  if (kind === "native") {
+async function load() {
+  if (given.load === "native") {
     const { NativeEngine } = await import("./native.js");
     return NativeEngine.load();
   }
-  return Engine.load(module);
+  given.module ??= await fetched();
+  return Engine.load(given.module);
+}
+
+// Compiles the engine while it arrives.
+async function fetched() {
+  const answer = await fetch("anabranch.wasm");
+  if (!answer.ok) throw new Error("the simulator (anabranch.wasm) is missing beside this page; `make wasm` builds it");
+  // Some servers do not know the type of the file, which streaming requires.
+  if (answer.headers.get("Content-Type") !== "application/wasm") return WebAssembly.compile(await answer.arrayBuffer());
+  return WebAssembly.compileStreaming(answer);
+}
+
+// Loads the engine and sends its module to the page, for other workers.
+async function begin(message) {
+  given = message;
+  const known = Boolean(given.module);
+  loading = load();
+  await loading.catch(() => { loading = null; }); // the next run tries again, and reports it
+  if (!known) self.postMessage({ module: given.module ?? null });
 }
 
 // Returns the scheduler of the page's editor, made from its text.
@@ -21,10 +42,11 @@ async function scheduler(code) {
 }
 
 self.onmessage = async ({ data }) => {
+  if (data.load) { begin(data); return; }
   const { id } = data;
   let engine = null;
   try {
-    loading ??= load(data.kind, data.module);
+    loading ??= load();
     engine = await loading;
     const began = performance.now();
     const options = { run: data.run, columns: data.names ? COLUMNS : {} };

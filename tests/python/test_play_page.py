@@ -272,6 +272,23 @@ def test_a_link_that_gives_something_else_is_reported(tmp_path, address, change,
     assert notice.startswith(message)
 
 
+def test_a_result_that_the_link_does_not_promise_is_shown_on_request(tmp_path, address):
+    fragment = (
+        "#v=1&paths.0.name=wifi&application.kind=bulk&application.bytes=1&digest=0123456789abcdef&build=0.0.1"
+    )
+
+    async def look(page):
+        await page.open(fragment)
+        shown = "document.getElementById('result').offsetHeight > 0"
+        before = await page.page.value(shown)
+        await page.page.value("document.getElementById('accept').click()")
+        return before, await page.page.value(shown), await page.text("notice")
+
+    before, after, notice = driven(tmp_path, address, look)
+    assert (before, after) == (False, True)
+    assert notice.startswith("The link promises the result 0123456789abcdef")
+
+
 @pytest.fixture(scope="module")
 def wasm(tmp_path_factory):
     """Yield the address of the page with the WebAssembly engine."""
