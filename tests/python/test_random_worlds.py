@@ -165,6 +165,7 @@ def test_worlds_command_finds_the_cause_but_reproduces_no_claim(folder, tmp_path
 
     called("--worlds", "10", "--confirm", "0")
     found, told = called("--worlds", "16", "--confirm", "20", "--docs", str(page))
+    assert (page.parent / "images" / f"{page.stem}-map.svg").exists() == ("![Mean number" in page.read_text())
     # The claims need one cell, with two runs in each of ten worlds. Worlds with equal values are not run again.
     now, before = map(int, re.findall(r"(\d+) runs, (\d+) were there already", told)[0])
     assert before >= 20
@@ -192,3 +193,18 @@ def test_a_study_without_other_values_is_reported(folder):
     result = CliRunner().invoke(app, ["study", "worlds", str(folder)])
     assert result.exit_code == 2
     assert "no assumption with other values" in result.stderr
+
+
+def test_the_map_has_the_mean_of_each_pair_of_values():
+    """Two worlds with 2 and 3 claims have the mean 2.5, and a dark cell a white number."""
+    from anabranch.figures import worlds_map
+    from anabranch.figures.picture import Picture
+
+    counts = {("a, b", "x"): [2, 3], ("a, b", "y"): [4], ("c", "x"): []}
+    chart = worlds_map.chart(counts, ("down", "across"), 5)
+    svg = Picture(chart=chart, data=[]).svg
+    assert re.findall(r">(\d\.\d \(\d\))</text>", svg) == ["2.5 (2)", "4.0 (1)"]
+    # The scale of colours ends at the number of claims: 4 of 5 is above 60 % of it, 2.5 is not.
+    assert re.findall(r'fill="(\w+|#\w+)"[^>]*>\d\.\d \(', svg) == ["#222222", "white"]
+    # A comma separates the lines of a label, and the two values of a key are not in one line.
+    assert "a, b" not in svg

@@ -359,3 +359,60 @@ def test_a_figure_in_a_page_cuts_no_letter_off():
     rows = [{"row": "a", "series": "s", "control": "cubic", "goodput_mbps": 1.0}]
     drawn = Picture(chart=study.bars(rows, [], "goodput_mbps")).inline()
     assert 'overflow="visible"' in drawn.partition(">")[0]
+
+
+# -- quality over the differences between paths --------------------------------------------------------
+
+
+def test_differences_are_of_the_largest_and_the_smallest_mean():
+    from anabranch.figures import differences
+
+    paths = {
+        "a": {"srtt_ms": 20.0, "throughput_mbps": 9.0},
+        "b": {"srtt_ms": 364.0, "throughput_mbps": 8.9},
+        "c": {"srtt_ms": 90.0, "throughput_mbps": None},
+    }
+    found = differences.between(paths)
+    assert found["rtt_difference_ms"] == 344
+    assert found["throughput_difference_mbps"] == pytest.approx(0.1)
+    alone = differences.between({"a": paths["a"]})
+    assert set(alone.values()) == {None}, "one path has no difference"
+
+
+def test_a_correlation_has_fishers_interval():
+    """Four points with r = 0.8: atanh(0.8) = 1.0986, and the standard error of four points is 1."""
+    from anabranch.figures import differences
+
+    cells = [{"x": x, "y": y} for x, y in ((1, 1), (2, 3), (3, 2), (4, 4))]
+    found = differences.correlated(cells, "x", "y")
+    assert found.value == pytest.approx(0.8)
+    # tanh(1.0986 - 1.96) and tanh(1.0986 + 1.96)
+    assert (found.low, found.high) == pytest.approx((-0.6969, 0.9956), abs=1e-4)
+    assert differences.correlated(cells[:2], "x", "y").low is None, "two points always lie on a line"
+    flat = [{"x": 1, "y": 1}, {"x": 1, "y": 2}]
+    assert differences.correlated(flat, "x", "y").value is None
+    cells = [{**cell, "row": "r", "series": "s", "resolution_mean": 5.0 * cell["y"]} for cell in cells]
+    (panel,) = differences.chart(cells, "x").to_dict()["concat"]
+    assert panel["title"] == "r = 0.80 [-0.70, 1.00], 4 cells"
+
+
+def test_bars_show_the_smallest_and_the_largest_trial(tmp_path):
+    """Trials of 2, 3 and 7 in a panel of 130 pixels whose axis ends at 7: the line is 5/7 of the panel."""
+    rows = [
+        {"row": "one", "series": "cubic", "control": "cubic", "run": run, "startup_s": value}
+        for run, value in enumerate((2.0, 3.0, 7.0))
+    ]
+    layers = study.bars(rows, [], "startup_s").to_dict()["concat"][0]["layer"]
+    ends = [
+        (layer["encoding"]["y"]["aggregate"], layer["encoding"]["y2"]["aggregate"])
+        for layer in layers
+        if layer["mark"]["type"] == "rule" and "aggregate" in layer["encoding"]["y"]
+    ]
+    assert ends == [("min", "max")]
+    svg = (
+        Picture(chart=study.bars(rows, [], "startup_s"), data=rows)
+        .save_all(tmp_path / "b.svg")[0]
+        .read_text()
+    )
+    lines = [abs(float(y)) for y in re.findall(r'x2="0" y2="(-?[\d.]+)" stroke="#8a8a8a"', svg)]
+    assert lines == [pytest.approx(130 * 5 / 7, abs=0.2)]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from anabranch.claims.judge import Judged
     from anabranch.claims.worlds import Effect, Found, Skill
+    from anabranch.figures.picture import Picture
     from anabranch.study.joint_worlds import World
     from anabranch.study.models import Study
 
@@ -63,6 +64,8 @@ class Page:
         Seconds of processor time; None when unknown.
     confirmed
         The best world on another seed; None if it was not run.
+    image
+        The file name of the drawn map, beside the page; empty if there is none.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Page:
     code: str
     cpu_s: float | None
     confirmed: Confirmed | None
+    image: str = ""
 
 
 def write(page: Page) -> str:
@@ -164,6 +168,28 @@ def table(found: Found) -> tuple[list[str], list[str], dict[tuple[str, str], lis
     return sorted(rows), sorted(columns), counts
 
 
+def names(found: Found) -> tuple[str, str] | None:
+    """Return the two assumptions of the map, the most important one first; None if there are fewer."""
+    first, *others = (one.factor for one in found.effects[""])
+    return (first, others[0]) if others else None
+
+
+def picture(found: Found) -> Picture | None:
+    """Return the drawn map, with the number of claims in each world; None without two assumptions."""
+    from anabranch.figures import worlds_map
+    from anabranch.figures.picture import Picture
+
+    both = names(found)
+    if both is None:
+        return None
+    _, _, counts = table(found)
+    chart = worlds_map.chart(counts, both, len(found.claims))
+    return Picture(
+        chart=chart,
+        data=[{both[0]: a, both[1]: b, "claims": n} for (a, b), own in counts.items() for n in own],
+    )
+
+
 def _map(page: Page) -> Iterator[str]:
     """Yield the map of worlds."""
     found = page.found
@@ -177,6 +203,10 @@ def _map(page: Page) -> Iterator[str]:
     if len(effects) < 2:
         return
     rows, columns, counts = table(found)
+    if page.image:
+        yield ""
+        both = f"{effects[0].factor} and {effects[1].factor}"
+        yield f"![Mean number of claims that hold, by {both}]({page.image})"
     yield ""
     yield f"Mean number of claims that hold, and in brackets the number of worlds; rows: {effects[0].factor};"
     yield f"columns: {effects[1].factor}:"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch import _files
+from anabranch import _extras, _files
 from anabranch.cli import _console
 from anabranch.errors import Fault, InputError
 
@@ -62,6 +62,8 @@ def worlds(name: str, wanted: Wanted, how: How, *, docs: Path | None, as_json: b
     unwritable = None if docs is None else _outputs.unwritable(docs, "--docs")
     if unwritable is not None:
         raise InputError([unwritable])
+    if docs is not None:
+        _extras.figures()
     folder = studies.find(name)
     study = studies.read(folder)
     named = _Named(folder=folder, study=study, claims=statement.read(folder, study))
@@ -91,11 +93,24 @@ def worlds(name: str, wanted: Wanted, how: How, *, docs: Path | None, as_json: b
         confirmed=confirmed,
     )
     if docs is not None:
-        _files.write(docs, worlds_page.write(page), "the page")
+        _files.write(docs, worlds_page.write(_with_map(page, docs)), "the page")
     _show(page, as_json=as_json)
     if docs is not None:
         _console.note(f"page: {docs}")
     _sweep.check_standstills(out)
+
+
+def _with_map(page: Page, docs: Path) -> Page:
+    """Write the drawn map into the folder `images` beside the page, and return the page with its name."""
+    from anabranch.claims import worlds_page
+
+    picture = worlds_page.picture(page.found)
+    if picture is None:
+        return page
+    place = docs.parent / "images" / f"{docs.stem}-map.svg"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    picture.save(place)
+    return replace(page, image=f"images/{place.name}")
 
 
 def _run(

@@ -77,6 +77,20 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
         own = cells([row for row in rows if None not in (row.get(across), row.get(up))], (across, up))
         if own:
             made[name] = Picture(chart=study.cross(own, across, up, turned=turned), data=own)
+    return made | _over_differences(rows)
+
+
+def _over_differences(rows: Sequence[Row]) -> dict[str, Picture]:
+    """Return an adaptive player's quality over the differences between paths, if two cells have them."""
+    from anabranch.figures import differences
+
+    made = {}
+    for name, across in differences.DIFFERENCES.items():
+        known = [row for row in rows if row[across] is not None and row.get("resolution_mean") is not None]
+        shown = [one for one in differences.QUALITY if _has(known, one)]
+        own = cells([row for row in known if all(row[one] is not None for one in shown)], (across, *shown))
+        if len(own) > 1:
+            made[name] = Picture(chart=differences.chart(own, across), data=own)
     return made
 
 
@@ -233,27 +247,23 @@ def first_trials(results: Path, progress: Callable[[float, float], None]) -> dic
 def runs(results: Path) -> list[Row]:
     """Return the runs of a folder without varied assumptions, with the columns that figures need."""
     from anabranch import plugins
+    from anabranch.figures import differences
     from anabranch.results import store
     from anabranch.results.read import present_runs
 
     labels = [name for name in store.made(results).labels if name not in ("row", "varied", WORLD)]
-    paths: dict[tuple[str, int], dict[str, dict[str, int]]] = defaultdict(dict)
-    delays: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
+    subflows: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for flow in present_runs(results, "subflows").iter_rows(named=True):
-        key = (flow["cell"], flow["run"])
-        own = paths[key].setdefault(flow["path"], {"retransmissions": 0, "bytes": 0})
-        for name in own:
-            own[name] += flow[name]
-        if flow["srtt_ms_mean"] is not None:
-            delays[key].append((flow["bytes"], flow["srtt_ms_mean"]))
+        subflows[flow["cell"], flow["run"]].append(flow)
     frame = present_runs(results)
     several = [name for name in labels if frame[name].n_unique() > 1]
     named = [frame[name].unique(maintain_order=True) for name in ("scheduler", "congestion", *labels)]
     short = plugins.short(value for column in named for value in column if isinstance(value, str))
     rows = []
     for row in frame.iter_rows(named=True):
-        key = (row["cell"], row["run"])
+        flows = subflows[row["cell"], row["run"]]
         if row.get("varied") is None:
+            paths = _paths(flows, row.get("duration_s"))
             rows.append(
                 {
                     **row,
@@ -266,20 +276,29 @@ def runs(results: Path) -> list[Row]:
                     or short[row["congestion"]],
                     "control": short[row["congestion"]],
                     "scheduler": short[row["scheduler"]],
-                    "paths": {path: _flow(own, row) for path, own in paths[key].items()},
-                    "srtt_ms": _weighted(delays[key]),
+                    "paths": paths,
+                    **differences.between(paths),
+                    "srtt_ms": _weighted(flows),
                     "stalled_share": _stalled(row),
                 }
             )
     return rows
 
 
-def _flow(sums: Mapping[str, int], row: Row) -> Row:
-    """Return a path's retransmissions, and its throughput over the session."""
-    duration_s = row.get("duration_s")
+def _paths(flows: Sequence[Row], duration_s: float | None) -> dict[str, Row]:
+    """Return each path's retransmissions, throughput over the session, and mean RTT."""
+    by_path: dict[str, list[Row]] = defaultdict(list)
+    for flow in flows:
+        by_path[flow["path"]].append(flow)
     return {
-        "retransmissions": sums["retransmissions"],
-        "throughput_mbps": sums["bytes"] * 8 / 1e6 / duration_s if duration_s else None,
+        path: {
+            "retransmissions": sum(flow["retransmissions"] for flow in own),
+            "throughput_mbps": sum(flow["bytes"] for flow in own) * 8 / 1e6 / duration_s
+            if duration_s
+            else None,
+            "srtt_ms": _weighted(own),
+        }
+        for path, own in by_path.items()
     }
 
 
@@ -289,10 +308,11 @@ def _said(name: str, value: object) -> str:
     return f"{short} {str(value).lower()}" if isinstance(value, bool) else str(value)
 
 
-def _weighted(delays: Sequence[tuple[float, float]]) -> float | None:
-    """Return the mean RTT of all bytes: the RTT of each path, weighted by its bytes."""
-    total = sum(count for count, _ in delays)
-    return sum(count * delay for count, delay in delays) / total if total else None
+def _weighted(flows: Sequence[Row]) -> float | None:
+    """Return the mean RTT of all bytes: the RTT of each subflow, weighted by its bytes."""
+    known = [(flow["bytes"], flow["srtt_ms_mean"]) for flow in flows if flow["srtt_ms_mean"] is not None]
+    total = sum(count for count, _ in known)
+    return sum(count * delay for count, delay in known) / total if total else None
 
 
 def _stalled(row: Row) -> float | None:

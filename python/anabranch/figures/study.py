@@ -53,7 +53,7 @@ def bars(
     marks: Mapping[str, Mapping[str, float]] | None = None,
     dots: bool = True,
 ) -> alt.ConcatChart:
-    """Return a metric as bars with intervals and a dot for each trial, in a panel for each row.
+    """Return a metric as bars with intervals, extremes and a dot for each trial, in a panel for each row.
 
     Parameters
     ----------
@@ -119,13 +119,23 @@ def _panels(
                 .mark_rule(color="#222222", strokeWidth=1.5)
                 .encode(x=series, y=alt.Y("low:Q", title=""), y2="high:Q")
             )
+            # The papers draw the smallest and the largest trial: light, left of the interval.
+            extremes = base.mark_rule(color="#8a8a8a", xOffset=-_STEP / 4).encode(
+                x=series, y=alt.Y(f"min({metric}):Q", title=""), y2=f"max({metric}):Q"
+            )
+            caps = [
+                base.mark_tick(color="#8a8a8a", size=5, xOffset=-_STEP / 4).encode(
+                    x=series, y=alt.Y(f"{end}({metric}):Q", title="")
+                )
+                for end in ("min", "max")
+            ]
             # The dots are beside the interval, not on it.
             trials = base.mark_circle(size=9, color="#222222", opacity=0.55, xOffset=_STEP / 4).encode(
                 x=series, y=alt.Y(f"{metric}:Q", title="")
             )
             lines = _across(marks.get(name, {}), len({row["series"] for row in own}))
             panels.append(
-                alt.layer(bar, interval, *([trials] if dots else []), *lines).properties(
+                alt.layer(bar, extremes, *caps, interval, *([trials] if dots else []), *lines).properties(
                     title=name, width=alt.Step(_STEP), height=_HEIGHT
                 )
             )

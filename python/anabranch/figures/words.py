@@ -30,6 +30,8 @@ METRICS = {
     "goodput_mbps": "goodput, Mb/s",
     "throughput_mbps": "throughput, Mb/s",
     "srtt_ms": "mean smoothed RTT, ms",
+    "rtt_difference_ms": "RTT difference of the paths, ms",
+    "throughput_difference_mbps": "throughput difference of the paths, Mb/s",
     "stalled_share": "share of the session stalled, %",
     "cost": "cost of a session",
 }
