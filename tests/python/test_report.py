@@ -174,6 +174,40 @@ def test_the_figure_has_every_panel():
     assert "Pictures, when they were due" not in report.build(anabranch.run(BULK))
 
 
+def test_round_trips_queues_and_shares_have_panels_if_they_vary():
+    tables = anabranch.run(BULK).tables
+    count = len(tables["samples"]["t_s"])
+    moving = [50.0 + place % 7 for place in range(count)]
+    samples = {**tables["samples"], "srtt_ms": moving, "min_rtt_ms": [50.0] * count}
+    run = anabranch.run(BULK)
+    titles = ("Smoothed RTT of each subflow", "Time in queues, estimated", "Share of each path")
+    for own, drawn in (({}, ()), ({"samples": samples}, titles[:2])):
+        run.tables.update(own)
+        made = _panels.of_run(run)
+        assert [panel.title for panel in made.panels if panel.title in titles] == list(drawn)
+        assert set(made.constant) <= set(titles) - set(drawn)
+    assert "Not drawn, because nothing changes: share of each path." in report.build(run)
+
+
+def test_a_path_share_is_its_part_of_the_throughput():
+    def row(time, path, mbps):
+        return {"t_s": time, "subflow": 0, "path": path, "mbps": mbps}
+
+    rows = [row(1, "wifi", 3), row(1, "lte", 1), row(2, "wifi", 0), row(2, "lte", 0), row(3, "lte", 2)]
+    assert [(one["t_s"], one["path"], one["part"], one["percent"]) for one in _data.shares(rows)] == [
+        (1, "wifi", 0, 75.0), (1, "lte", 0, 25.0), (3, "wifi", 1, 0.0), (3, "lte", 1, 100.0),
+    ]  # fmt: skip
+
+
+def test_queueing_is_the_rtt_above_its_smallest_value():
+    samples = {
+        "client": [0, 0], "t_s": [0.0, 1.0], "subflow": [0, 0], "path": ["wifi", "wifi"],
+        "srtt_ms": [62.5, 50.0], "min_rtt_ms": [50.0, 50.0], "bytes_acked": [1, 2],
+    }  # fmt: skip
+    tables = {"samples": samples, "connections": {"client": [0], "duration_s": [1.0]}}
+    assert [row["queueing_ms"] for row in _data.queueing(tables, 0)] == [12.5, 0.0]
+
+
 @pytest.mark.slow
 def test_a_long_run_stays_small():
     long = {**FILM, "application": {"film": "papers-film", "duration": "624 s"}}

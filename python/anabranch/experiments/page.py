@@ -13,6 +13,7 @@ from anabranch.results import store, summary, worlds
 from anabranch.results.read import left_out, present_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from anabranch.claims.page import Paper
@@ -54,6 +55,7 @@ def build(results: Path) -> str:
 
     made, paper = store.made(results), gather.judged(results)
     heads, lines, words = table(results, worlds.of_cells(made.labels))
+    heads, lines, zeros = _without_zeros(heads, lines, words)
     short, whole = summary.unfinished(results)
     counts = _counts(paper)
     verdicts, measured = report.verdicts(results)
@@ -77,10 +79,22 @@ def build(results: Path) -> str:
         heads=heads,
         lines=lines,
         words=words,
+        zeros=zeros,
         exact=len(made.exact),
         notes=made.notes,
         code=made.code,
     )
+
+
+def _without_zeros(
+    heads: Sequence[str], lines: Sequence[Sequence[str]], words: int
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return a table without the measures that are zero in every cell, and the names of these measures."""
+    measures = range(words, len(heads))
+    zeros = [place for place in measures if lines and all(line[place] in ("0 ± 0", "0") for line in lines)]
+    kept = [place for place in range(len(heads)) if place not in zeros]
+    rest = [[line[place] for place in kept] for line in lines]
+    return [heads[place] for place in kept], rest, [heads[place] for place in zeros]
 
 
 def _name(results: Path) -> str:

@@ -66,7 +66,7 @@ def changes(tables: Tables) -> list[Row]:
     result = []
     last: dict[tuple[str, str], float] = {}
     for (time, name, what), ways in sorted(told.items(), key=lambda item: item[0][0]):
-        # A fade has many steps. Only the first of several consecutive steps has a label.
+        # Consecutive steps of a fade have one label, at the first step.
         kind = (name, what.split(" ")[0])
         step, last[kind] = time - last.get(kind, -_APART_S), time
         if step < _APART_S and kind[1] in ("rate", "loss", "delay"):
@@ -84,6 +84,53 @@ def windows(tables: Tables, client: int) -> list[Row]:
 def round_trips(tables: Tables, client: int) -> list[Row]:
     """Return each subflow's smoothed round-trip time: `t_s`, `subflow`, `path`, `srtt_ms`."""
     return _means(tables, client, "srtt_ms")
+
+
+def queueing(tables: Tables, client: int) -> list[Row]:
+    """Return each subflow's smoothed RTT above its smallest RTT: `t_s`, `subflow`, `path`, `queueing_ms`.
+
+    Most of it is time in queues. A delay that a link adds for other reasons is included.
+    """
+    step = _step_s(tables, client, at_least=0.1)
+    smallest = {
+        (whose["subflow"], time): min(values)
+        for whose, points in _by_subflow(tables, client, "min_rtt_ms")
+        for time, values in _binned(points, step)
+    }
+    result = []
+    for row in round_trips(tables, client):
+        least = smallest.get((row["subflow"], row["t_s"]))
+        if least is not None:
+            result.append({**row, "queueing_ms": round(max(row["srtt_ms"] - least, 0.0), 1)})
+    return result
+
+
+def shares(throughput: list[Row]) -> list[Row]:
+    """Return each path's share of the throughput: `t_s`, `path`, `part`, `percent`.
+
+    Parameters
+    ----------
+    throughput
+        Rows of `throughputs`.
+
+    While no path carries data, there are no shares. Each such time begins a new `part`.
+    """
+    carried: dict[float, dict[str, float]] = {}
+    for row in throughput:
+        at = carried.setdefault(row["t_s"], {})
+        at[row["path"]] = at.get(row["path"], 0.0) + row["mbps"]
+    paths = dict.fromkeys(row["path"] for row in throughput)
+    result = []
+    part = 0
+    for time, own in sorted(carried.items()):
+        whole = sum(own.values())
+        if not whole:
+            part += 1
+            continue
+        for path in paths:
+            percent = round(100 * own.get(path, 0.0) / whole, 1)
+            result.append({"t_s": time, "path": path, "part": part, "percent": percent})
+    return result
 
 
 def _means(tables: Tables, client: int, column: str) -> list[Row]:

@@ -91,6 +91,7 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         not_better=why(run, clients=1).sentences,
         causes=[(cause, CAUSES[cause]) for cause in made.frozen_s],
         changes=made.changes,
+        constant=made.constant,
         lost=any(panel.title.startswith("Pictures, when") for panel in made.panels),
         clients=run.plan["clients"],
         bars=_panels.CLIENTS,

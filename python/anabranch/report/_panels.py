@@ -104,6 +104,8 @@ class Figure:
     freezes: Sequence[Freeze] = field(default=())
     #: The seconds of each cause, over the clients with a bar.
     frozen_s: Mapping[str, float] = field(default_factory=dict)
+    #: The titles of panels that are left out because their values never change.
+    constant: Sequence[str] = ()
 
 
 def of_run(run: Run, *, client: int = 0) -> Figure:
@@ -130,6 +132,8 @@ def of_run(run: Run, *, client: int = 0) -> Figure:
     panels += [_throughput(run, client, path_class), _windows(run, client, path_class)]
     # A capture shows no congestion windows.
     panels = [panel for panel in panels if panel.curves or panel.rows or panel is panels[0]]
+    more = list(_of_paths(run, client, path_class))
+    panels += [panel for panel in more if _varies(panel)]
     if not panels[0].labelled:
         panels[0] = _with_labels(panels[0])
     frozen: dict[str, float] = {}
@@ -143,7 +147,13 @@ def of_run(run: Run, *, client: int = 0) -> Figure:
         changes=[row for row in _data.changes(tables) if row["t_s"] <= until],
         freezes=found,
         frozen_s=dict(sorted(frozen.items(), key=lambda item: -item[1])),
+        constant=[panel.title for panel in more if panel.curves and not _varies(panel)],
     )
+
+
+def _varies(panel: Panel) -> bool:
+    """Return whether a curve of a panel has two values."""
+    return any(len({value for _, value in curve.points}) > 1 for curve in panel.curves)
 
 
 def _with_labels(panel: Panel) -> Panel:
@@ -319,6 +329,22 @@ def _windows(run: Run, client: int, classes: Mapping[str, str]) -> Panel:
     rows = _data.windows(run.tables, client)
     curves = _curves(rows, "cwnd_segments", classes, opening(run, client))
     return Panel(title="Congestion window of each subflow", unit="segments", curves=curves)
+
+
+def _of_paths(run: Run, client: int, classes: Mapping[str, str]) -> Iterator[Panel]:
+    """Yield the smoothed RTT, the time in queues, and the share of each path."""
+    without = opening(run, client)
+    trips = _curves(_data.round_trips(run.tables, client), "srtt_ms", classes, without)
+    yield Panel(title="Smoothed RTT of each subflow", unit="ms", curves=trips)
+    queues = _curves(_data.queueing(run.tables, client), "queueing_ms", classes, without)
+    note = "the smoothed RTT less the smallest RTT so far; delays that a link adds itself are included"
+    yield Panel(title="Time in queues, estimated", unit="ms", curves=queues, note=note)
+    kept = [row for row in _data.throughputs(run.tables, client) if row["subflow"] not in without]
+    lines: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for row in _data.shares(kept):
+        lines.setdefault((row["path"], row["part"]), []).append((row["t_s"], row["percent"]))
+    shares = [Curve(name=path, points=line, colour=classes[path]) for (path, _), line in lines.items()]
+    yield Panel(title="Share of each path", unit="% of the throughput", curves=shares)
 
 
 def _throughput(run: Run, client: int, classes: Mapping[str, str]) -> Panel:
