@@ -65,7 +65,7 @@ class Page:
     confirmed
         The best world on another seed; None if it was not run.
     image
-        The file name of the drawn map, beside the page; empty if there is none.
+        The path of the drawn map, relative to the page; empty without a map.
     """
 
     name: str
