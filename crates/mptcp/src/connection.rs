@@ -209,7 +209,7 @@ impl Connection {
             self.push(now);
             self.outgoing.end_answer();
         }
-        if self.subflows[index].tcp.sending_mut().expand_buffer_after_ack(now) {
+        if self.subflows[index].tcp.supply().expand_buffer_after_ack(now) {
             self.subflows[index].note_change();
             self.outgoing.note_growth(&mut self.session, &mut self.subflows);
         }

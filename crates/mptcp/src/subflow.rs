@@ -96,13 +96,13 @@ impl Subflow {
     /// Starts MPTCP after `MP_CAPABLE` was negotiated.
     pub(crate) fn start_multipath(&mut self) {
         self.context.complete();
-        self.tcp.sending_mut().tagging_mut().begin();
+        self.tcp.supply().begin_tags();
     }
 
     /// Ends MPTCP. The subflow continues as plain TCP.
     pub(crate) fn fall_back(&mut self) {
         self.context.fall_back();
-        self.tcp.sending_mut().tagging_mut().end();
+        self.tcp.supply().end_tags();
         self.changed = true;
     }
 

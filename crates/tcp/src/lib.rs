@@ -5,9 +5,9 @@
 //!
 //! No code here reads or writes an option of the layer above. That layer passes plain values: a [`Tag`],
 //! which prevents merging two ranges of data; a number of option bytes to reserve in each segment; the
-//! receive [`Space`] of all its connections; and whether a received segment carries a signal. It also calls
-//! methods of both halves ([`Tcp::sending_mut`], [`Tcp::receive_mut`]). Comments mention MPTCP only if Linux
-//! treats subflows differently from plain TCP.
+//! receive [`Space`] of all its connections; and whether a received segment carries a signal. It changes the
+//! sending half only by the verbs of [`Supply`]. Comments mention MPTCP only if Linux treats subflows
+//! differently from plain TCP.
 
 mod acknowledgements;
 mod burst;
@@ -24,6 +24,7 @@ mod receiving;
 mod sending;
 mod sequence;
 pub mod stack;
+mod supply;
 
 use anabranch_congestion::{CongestionController, SiblingView};
 use anabranch_units::{Instant, SeqNumber, SubflowId};
@@ -37,10 +38,10 @@ pub use ending::Remains;
 pub use handshake::{Answered, HandshakeTimeout, SYN_ACK_RETRIES, SynAnswer};
 pub use negotiated::{REMEMBERED_BITS, recall, remember};
 pub use receiving::{Receiver, accepts_ecn, initial_window};
-pub use sending::Tagging;
 pub use sending::flight::Tag;
 pub use sending::rtt::{RTO_MIN, timestamp_clock};
 use sending::{Ack, Fired};
+pub use supply::Supply;
 
 /// The state of the connection (RFC 9293 section 3.3.2; FINs are counted separately).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,12 +257,6 @@ impl Tcp {
     #[inline]
     pub fn sending(&self) -> &sending::Sending {
         &self.sending
-    }
-
-    /// Returns a mutable reference to the sending half.
-    #[inline]
-    pub fn sending_mut(&mut self) -> &mut sending::Sending {
-        &mut self.sending
     }
 
     /// Returns the counters of both directions.

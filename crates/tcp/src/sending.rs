@@ -28,7 +28,7 @@ use crate::stack::{Deferral, TcpStack};
 use anabranch_congestion::{CongestionController, CongestionState, Opened, SiblingView};
 
 pub(super) use ack::Ack;
-pub use queue::Tagging;
+pub(super) use queue::Tagging;
 pub(super) use timers::Fired;
 pub(super) use transmit::Departure;
 
@@ -139,7 +139,7 @@ impl Sending {
 
     /// Returns a mutable reference to the tag state. When tags end, queued data keeps its tags, and the next
     /// segment still has space for options of the layer above.
-    pub fn tagging_mut(&mut self) -> &mut Tagging {
+    pub(super) fn tagging_mut(&mut self) -> &mut Tagging {
         self.queue.tagging_mut()
     }
 
@@ -172,7 +172,7 @@ impl Sending {
 
     /// Returns a mutable reference to the queue of data to send.
     #[inline]
-    pub fn queue_mut(&mut self) -> &mut queue::Queue {
+    pub(super) fn queue_mut(&mut self) -> &mut queue::Queue {
         &mut self.queue
     }
 
@@ -184,7 +184,7 @@ impl Sending {
 
     /// Returns a mutable reference to the send buffer.
     #[inline]
-    pub fn buffer_mut(&mut self) -> &mut send_buffer::SendBuffer {
+    pub(super) fn buffer_mut(&mut self) -> &mut send_buffer::SendBuffer {
         &mut self.buffer
     }
 
@@ -239,7 +239,7 @@ impl Sending {
     }
 
     /// Records the first transmission time of each outstanding segment, and keeps it after a retransmission.
-    pub fn keep_first_transmissions(&mut self) {
+    pub(crate) fn keep_first_transmissions(&mut self) {
         self.flight.keep_first_transmissions();
     }
 
@@ -318,12 +318,12 @@ impl Sending {
 
     /// Sets the congestion window. For tests of the layer above.
     #[doc(hidden)]
-    pub fn force_cwnd(&mut self, segments: u32) {
+    pub(crate) fn force_cwnd(&mut self, segments: u32) {
         self.cwnd.force_window(segments);
     }
 
     /// Halves the window at the request of the scheduler.
-    pub fn penalise(&mut self) {
+    pub(crate) fn penalise(&mut self) {
         self.cwnd.penalise();
         self.refresh_pacing();
     }

@@ -134,8 +134,8 @@ impl End {
 fn transfer(film: &[u8], drops: impl Fn(bool, usize, u32) -> bool) -> [End; 2] {
     let mut ends = [End::new(true), End::new(false)];
     ends[0].tcp.opening_mut().request();
-    ends[0].tcp.sending_mut().queue_mut().enqueue(Bytes::copy_from_slice(film), 0);
-    ends[0].tcp.sending_mut().queue_mut().queue_fin();
+    ends[0].tcp.supply().queue(Bytes::copy_from_slice(film), 0);
+    ends[0].tcp.supply().queue_fin();
     let (mut now, mut flying, mut sent) = (Instant::ZERO, Vec::new(), [0, 0]);
     for _ in 0..100_000 {
         for from in [0, 1] {
@@ -157,7 +157,7 @@ fn transfer(film: &[u8], drops: impl Fn(bool, usize, u32) -> bool) -> [End; 2] {
             let (_, to, segment) = flying.remove(0);
             ends[to].handle(now, &segment);
             if to == 1 && ends[1].tcp.receive().assembly().is_closed() {
-                ends[1].tcp.sending_mut().queue_mut().queue_fin();
+                ends[1].tcp.supply().queue_fin();
             }
         } else {
             for end in &mut ends {

@@ -157,7 +157,7 @@ impl Closing {
         }
         if session.is_plain() {
             if let Some(only) = subflows.first_mut() {
-                only.tcp.sending_mut().queue_mut().queue_fin();
+                only.tcp.supply().queue_fin();
             }
             return;
         }
@@ -172,7 +172,7 @@ impl Closing {
     fn close_subflows(&self, subflows: &mut Subflows, incoming: &Incoming) {
         if incoming.fin_taken() && self.acknowledged {
             for subflow in subflows.iter_mut() {
-                subflow.tcp.sending_mut().queue_mut().queue_fin();
+                subflow.tcp.supply().queue_fin();
             }
         }
     }
@@ -234,7 +234,7 @@ impl Closing {
         if subflows[index].tcp.receive().assembly().is_closed() {
             if session.is_multipath() {
                 // The subflow is closed unless data on it is unacknowledged.
-                subflows[index].tcp.sending_mut().queue_mut().queue_fin();
+                subflows[index].tcp.supply().queue_fin();
             } else {
                 incoming.after_delivery(session, subflows, index, false);
             }

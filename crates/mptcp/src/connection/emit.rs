@@ -69,10 +69,10 @@ impl Connection {
         {
             subflow.fill_options(segment, false);
         } else {
-            subflow.tcp.sending_mut().expand_buffer_behind_data(now);
+            subflow.tcp.supply().expand_buffer_behind_data(now);
             due = subflow.next_pure_ack(&context, segment);
         }
-        if self.subflows[index].tcp.sending_mut().buffer_mut().take_growth() {
+        if self.subflows[index].tcp.supply().take_buffer_growth() {
             self.outgoing.note_growth(&mut self.session, &mut self.subflows);
         }
         if due {

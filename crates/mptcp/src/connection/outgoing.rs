@@ -294,7 +294,7 @@ impl Outgoing {
         if session.is_plain()
             && let Some(only) = subflows.first_mut()
         {
-            only.tcp.sending_mut().check_app_limited();
+            only.tcp.supply().check_app_limited();
         }
         self.stream.chunks.push_back((self.stream.end, bytes));
         self.stream.end += taken as u64;
@@ -348,9 +348,9 @@ impl Outgoing {
     /// Prepares a new subflow for sending. If it `replaces` a closed subflow, all records of the closed one
     /// are removed.
     pub(super) fn adopt(&mut self, subflow: &mut Subflow, replaces: bool) {
-        subflow.tcp.sending_mut().buffer_mut().set_blocked(self.stream.blocked);
+        subflow.tcp.supply().set_blocked(self.stream.blocked);
         if self.scheduling.watch.is_some() {
-            subflow.tcp.sending_mut().keep_first_transmissions();
+            subflow.tcp.supply().keep_first_transmissions();
         }
         if replaces {
             self.forget_decided(Some(subflow.tcp.id()));
@@ -423,7 +423,7 @@ impl Outgoing {
             subflow.tcp.peer_window(segment)
         };
         self.stream.window_end = self.stream.window_end.max(position + window);
-        subflow.tcp.sending_mut().queue_mut().admit(window);
+        subflow.tcp.supply().admit(window);
         if self.stream.acknowledge(position.min(self.stream.end)) {
             self.scheduling.scheduler.on_data_ack(now, self.stream.una);
             if self.tracks {

@@ -26,7 +26,7 @@ impl Connection {
         subflow.note_change();
         let carrier = subflow.context.final_carrier();
         let reserved = carrier.map(|start| (start, self.session.dss_bytes()));
-        subflow.tcp.sending_mut().resend_larger(now, reserved);
+        subflow.tcp.supply().resend_larger(now, reserved);
         self.push(now);
         true
     }

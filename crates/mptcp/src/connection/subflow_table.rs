@@ -157,7 +157,7 @@ impl Subflows {
     ) {
         let subflow = self.list[index].end_rest();
         subflow.context.open_join(local_id, candidate.backup, nonce);
-        subflow.tcp.sending_mut().tagging_mut().begin();
+        subflow.tcp.supply().begin_tags();
         let option = MptcpOption::Join(MpJoin::Syn {
             backup: candidate.backup,
             address_id: local_id,

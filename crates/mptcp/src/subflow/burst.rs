@@ -59,12 +59,8 @@ mod tests {
     /// Returns a subflow with five segments of 1000 bytes that may be sent.
     fn loaded() -> Subflow {
         let mut subflow = subflow();
-        subflow.tcp.sending_mut().queue_mut().set_window(100_000);
-        subflow
-            .tcp
-            .sending_mut()
-            .queue_mut()
-            .enqueue((0..5000).map(|at| (at / 7) as u8).collect(), 0);
+        subflow.tcp.supply().force_window(100_000);
+        subflow.tcp.supply().queue((0..5000).map(|at| (at / 7) as u8).collect(), 0);
         subflow
     }
 
@@ -98,13 +94,9 @@ mod tests {
     #[test]
     fn a_burst_does_not_end_with_the_memory_it_begins_in() {
         let mut subflow = loaded();
-        subflow.tcp.sending_mut().queue_mut().drain_unsent();
+        subflow.tcp.supply().drain_unsent();
         for piece in 0..20u8 {
-            subflow
-                .tcp
-                .sending_mut()
-                .queue_mut()
-                .enqueue(vec![piece; 300].into(), 300 * u64::from(piece));
+            subflow.tcp.supply().queue(vec![piece; 300].into(), 300 * u64::from(piece));
         }
         let (_, written, more) = burst(&mut subflow, 2);
         assert_eq!((written.segment_size.map(NonZeroU16::get), more), (Some(1000), 1000));

@@ -209,14 +209,10 @@ mod tests {
         let mut segment = Segment::default();
         if situation.payload > 0 || situation.fin {
             if situation.payload > 0 {
-                subflow
-                    .tcp
-                    .sending_mut()
-                    .queue_mut()
-                    .enqueue(Bytes::from(vec![0; situation.payload]), 0);
+                subflow.tcp.supply().queue(Bytes::from(vec![0; situation.payload]), 0);
             }
             if situation.fin {
-                subflow.tcp.sending_mut().queue_mut().queue_fin();
+                subflow.tcp.supply().queue_fin();
             }
             assert!(subflow.next_data_segment(&host, &context, &mut segment));
             subflow.fill_options(&mut segment, false);

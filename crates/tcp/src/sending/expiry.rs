@@ -98,7 +98,7 @@ impl Sending {
     /// (`tcp_simple_retransmit`). The window does not change, and the controller is not notified of a loss.
     ///
     /// `reserved` is the position of a segment whose options need additional space, and the number of bytes.
-    pub fn resend_larger(&mut self, now: Instant, reserved: Option<(u64, u32)>) {
+    pub(crate) fn resend_larger(&mut self, now: Instant, reserved: Option<(u64, u32)>) {
         let full = self.queue.mss();
         let most = |start| match reserved {
             Some((carrier, bytes)) if carrier == start => full.saturating_sub(bytes).max(8),

@@ -9,7 +9,7 @@ impl Sending {
     /// Pushes the data that was handed over, because the next data is sent on another connection
     /// (`mptcp_push_release` in `__mptcp_push_pending`). The memory charge then includes the socket buffers
     /// in which the data will be sent. Returns the number of segments that the windows permit.
-    pub fn push_handed_over(&mut self, moment: Moment<'_>) -> u64 {
+    pub(crate) fn push_handed_over(&mut self, moment: Moment<'_>) -> u64 {
         let Moment { now, .. } = moment;
         self.rest_after_idle(moment);
         if self.cwnd.pacer().holds_back(now) || self.queue.is_deferred() {
@@ -41,7 +41,7 @@ impl Sending {
     /// Handles an acknowledgement before data is scheduled on another connection. The data that was handed
     /// over counts as sent. The send buffer grows if the window has space after that data
     /// (`tcp_data_snd_check`).
-    pub fn push_answered(&mut self, moment: Moment<'_>) {
+    pub(crate) fn push_answered(&mut self, moment: Moment<'_>) {
         let Moment { now, .. } = moment;
         // Lost segments are sent first.
         if self.flight.needs_repair() {

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use super::flight::Tag;
 use super::intent::Intent;
 use crate::config::TcpConfig;
-pub use tagging::Tagging;
+pub(crate) use tagging::Tagging;
 pub(crate) use window::PeerWindow;
 
 /// The payload of the largest burst under one tag, bytes: 64 KiB minus space for headers
@@ -247,14 +247,14 @@ impl Queue {
     }
 
     /// Begins a new handover. Its data does not extend the last tag.
-    pub fn begin_handover(&mut self) {
+    pub(crate) fn begin_handover(&mut self) {
         self.goes_on = false;
     }
 
     /// Appends data to the queue.
     // A run of 20 MB calls it 14,036 times.
     #[inline(always)]
-    pub fn enqueue(&mut self, mut payload: Bytes, mut data: u64) {
+    pub(crate) fn enqueue(&mut self, mut payload: Bytes, mut data: u64) {
         loop {
             let room = self.room_in_last(data);
             let goal = if room > 0 { room } else { self.size_goal() };
@@ -390,7 +390,7 @@ impl Queue {
     }
 
     /// Removes all data that was not sent.
-    pub fn drain_unsent(&mut self) {
+    pub(crate) fn drain_unsent(&mut self) {
         self.write_end -= self.queued;
         self.queued = 0;
         self.buffers_queued = 0;
@@ -405,7 +405,7 @@ impl Queue {
     }
 
     /// Queues a FIN after all data.
-    pub fn queue_fin(&mut self) {
+    pub(crate) fn queue_fin(&mut self) {
         self.fin_queued = true;
     }
 
@@ -440,7 +440,7 @@ impl Queue {
 
     /// Returns a mutable reference to the peer's window.
     #[inline]
-    pub fn window_mut(&mut self) -> &mut PeerWindow {
+    pub(crate) fn window_mut(&mut self) -> &mut PeerWindow {
         &mut self.window
     }
 
@@ -450,7 +450,7 @@ impl Queue {
     }
 
     /// Sets whether the next socket buffer is deferred.
-    pub fn set_deferred(&mut self, deferred: bool) {
+    pub(crate) fn set_deferred(&mut self, deferred: bool) {
         self.deferred = deferred;
     }
 

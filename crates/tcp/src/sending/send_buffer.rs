@@ -51,7 +51,7 @@ impl SendBuffer {
     }
 
     /// Grows the buffer to `factor` times the window (`tcp_sndbuf_expand`). Returns whether it grew.
-    pub fn grow(&mut self, cwnd: u32, factor: u32) -> bool {
+    pub(crate) fn grow(&mut self, cwnd: u32, factor: u32) -> bool {
         let segments = u64::from(cwnd.max(INITIAL_WINDOW));
         let wanted = u64::from(factor) * segments * self.memory_per_segment;
         let wanted = wanted.min(self.most);
@@ -71,12 +71,12 @@ impl SendBuffer {
     }
 
     /// Reports the current size to the layer above.
-    pub fn tell(&mut self) {
+    pub(crate) fn tell(&mut self) {
         self.unreported = 0;
     }
 
     /// Sets whether the application waits for free space.
-    pub fn set_blocked(&mut self, blocked: bool) {
+    pub(crate) fn set_blocked(&mut self, blocked: bool) {
         self.blocked = blocked;
     }
 
@@ -93,7 +93,7 @@ impl SendBuffer {
     }
 
     /// Returns whether the buffer has grown since the last call.
-    pub fn take_growth(&mut self) -> bool {
+    pub(crate) fn take_growth(&mut self) -> bool {
         std::mem::take(&mut self.grew)
     }
 
@@ -127,14 +127,14 @@ impl Sending {
     /// acknowledgement permits data, the check is postponed until that data was sent. Stacks that grow a
     /// buffer while the window is full check at once.
     #[inline]
-    pub fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
+    pub(crate) fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
         let waits = !self.cwnd.grows_buffer_while_full() && self.can_send_after_ack(now);
         self.buffer.postpone_check(waits);
         !waits && self.expand_buffer(now)
     }
 
     /// Performs the check that an acknowledgement postponed, when no more data can be sent.
-    pub fn expand_buffer_behind_data(&mut self, now: Instant) {
+    pub(crate) fn expand_buffer_behind_data(&mut self, now: Instant) {
         if self.buffer.take_check() {
             self.grow_buffer(now);
         }

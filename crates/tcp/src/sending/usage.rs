@@ -51,7 +51,7 @@ impl Sending {
 
     /// Marks the connection as application-limited if it has no more data to send
     /// (`tcp_rate_check_app_limited`).
-    pub fn check_app_limited(&mut self) {
+    pub(crate) fn check_app_limited(&mut self) {
         let in_flight = self.flight.in_flight();
         let repaired = !self.flight.needs_repair();
         if self.queue.queued_bytes() < u64::from(self.mss)

@@ -98,7 +98,7 @@ impl Outgoing {
     pub(super) fn update_send_buffers(&mut self, session: &mut Session, subflows: &mut Subflows) {
         if std::mem::take(&mut self.delegation.grew) {
             for subflow in subflows.iter_mut() {
-                subflow.tcp.sending_mut().buffer_mut().tell();
+                subflow.tcp.supply().report_buffer();
             }
             self.stream.notify_writable(session, subflows);
         }
@@ -153,11 +153,11 @@ impl Outgoing {
         let Some(subflow) = subflows.get_mut(id.index()).filter(|s| s.usable()) else {
             return;
         };
-        subflow.tcp.sending_mut().push_answered(Moment { host: session.host(), now });
+        subflow.tcp.supply().push_answered(Moment { host: session.host(), now });
         if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
             subflow.update_view(view);
         }
-        if subflow.tcp.sending_mut().buffer_mut().take_growth() {
+        if subflow.tcp.supply().take_buffer_growth() {
             self.note_growth(session, subflows);
         }
     }

@@ -13,7 +13,7 @@ impl Scheduling {
         for id in set.iter() {
             let Some(subflow) = subflows.get_mut(id.index()) else { continue };
             if subflow.usable() && subflow.tcp.sending().cwnd().state() == CongestionState::Open {
-                subflow.tcp.sending_mut().penalise();
+                subflow.tcp.supply().penalise();
                 subflow.note_change();
                 self.scheduler.on_penalised(id);
             }

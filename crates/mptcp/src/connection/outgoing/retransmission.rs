@@ -225,7 +225,7 @@ impl Outgoing {
         if let Some(subflow) = shortest
             && subflow.tcp.sending().queue().memory() < subflow.tcp.sending().buffer().limit()
         {
-            subflow.tcp.sending_mut().queue_mut().set_deferred(false);
+            subflow.tcp.supply().set_deferred(false);
         }
     }
 
@@ -239,7 +239,7 @@ impl Outgoing {
         if closed && session.is_multipath() {
             let before = self.stream.una.wrapping_sub(1);
             self.note_queued(before, subflows[index].tcp.sending().queue().write_end());
-            subflows[index].tcp.sending_mut().queue_mut().enqueue(Bytes::from_static(&[0]), before);
+            subflows[index].tcp.supply().queue(Bytes::from_static(&[0]), before);
         }
     }
 

@@ -51,7 +51,7 @@ impl Outgoing {
             self.stream.slice(self.stream.cursor, self.stream.end - self.stream.cursor)
         {
             let length = piece.len() as u64;
-            only.tcp.sending_mut().queue_mut().enqueue(piece, self.stream.cursor);
+            only.tcp.supply().queue(piece, self.stream.cursor);
             self.stream.cursor += length;
         }
         self.stream.next = self.stream.cursor;
@@ -201,7 +201,7 @@ impl Outgoing {
         id: SubflowId,
     ) {
         if let Some(subflow) = subflows.get_mut(id.index()).filter(|s| s.usable()) {
-            subflow.tcp.sending_mut().push_handed_over(Moment { host: session.host(), now });
+            subflow.tcp.supply().push_handed_over(Moment { host: session.host(), now });
             if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
                 view.queued_memory = subflow.tcp.sending().queue().memory();
             }
@@ -317,7 +317,7 @@ impl Outgoing {
         // A mapping does not cross the end of a fragment.
         let whole = session.stack().shared.tag_per_handover;
         let end = if whole { end.min(self.stream.fragments.end(from)) } else { end };
-        subflow.tcp.sending_mut().queue_mut().begin_handover();
+        subflow.tcp.supply().begin_handover();
         let (mut sent, mut piece_end) = (0, from);
         while sent < burst && from + sent < end {
             let at = from + sent;
@@ -335,14 +335,9 @@ impl Outgoing {
                 break;
             };
             sent += piece.len() as u64;
-            subflow
-                .tcp
-                .sending_mut()
-                .queue_mut()
-                .window_mut()
-                .share(self.stream.window_end.saturating_sub(at));
+            subflow.tcp.supply().share_window(self.stream.window_end.saturating_sub(at));
             self.note_queued(at, subflow.tcp.sending().queue().write_end());
-            subflow.tcp.sending_mut().queue_mut().enqueue(piece, at);
+            subflow.tcp.supply().queue(piece, at);
         }
         if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
             view.queued_bytes = subflow.tcp.sending().queue().queued_bytes();

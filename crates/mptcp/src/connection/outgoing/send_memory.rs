@@ -64,7 +64,7 @@ impl SendStream {
     pub(in crate::connection) fn set_blocked(&mut self, subflows: &mut Subflows, blocked: bool) {
         (self.blocked, self.releases) = (blocked, false);
         for subflow in subflows.iter_mut() {
-            subflow.tcp.sending_mut().buffer_mut().set_blocked(blocked);
+            subflow.tcp.supply().set_blocked(blocked);
         }
     }
 
@@ -104,7 +104,7 @@ impl SendStream {
         if self.is_writable(session, subflows) {
             self.set_blocked(subflows, false);
             if let Some(index) = acknowledged {
-                subflows[index].tcp.sending_mut().buffer_mut().set_blocked(true);
+                subflows[index].tcp.supply().set_blocked(true);
                 self.releases = true;
             }
             session.report(Event::Writable);

@@ -223,7 +223,7 @@ impl HalfOpenJoins {
         let Some(entry) = self.entries.remove(at) else { return };
         let option = entry.option(session);
         subflow.context.accept_join(entry.ids, entry.backup);
-        subflow.tcp.sending_mut().tagging_mut().begin();
+        subflow.tcp.supply().begin_tags();
         subflow.resume_join(&entry.syn, session.config(), option);
     }
 

@@ -2,7 +2,7 @@
 
 /// The use of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tagging {
+pub(crate) enum Tagging {
     /// Tags were never used.
     Never,
     /// Data is sent with tags.
@@ -13,12 +13,12 @@ pub enum Tagging {
 
 impl Tagging {
     /// Starts to send data with tags.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         *self = Self::Now;
     }
 
     /// Ends the use of tags, if they are in use.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if *self == Self::Now {
             *self = Self::Past;
         }

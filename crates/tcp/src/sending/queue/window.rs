@@ -44,7 +44,7 @@ impl PeerWindow {
 
     /// Raises this connection's window to `window` bytes: the part of the layer above's window from the start
     /// of the queued data on (`mptcp_check_allowed_size`).
-    pub fn share(&mut self, window: u64) {
+    pub(crate) fn share(&mut self, window: u64) {
         self.size = self.size.max(window);
     }
 
@@ -107,7 +107,7 @@ impl Queue {
     /// Permits `window` bytes beyond the acknowledged data: the window of the layer above, but at least the
     /// queued data (`mptcp_check_allowed_size`). A closed window permits nothing, because the peer has all
     /// data except a probe.
-    pub fn admit(&mut self, window: u64) {
+    pub(crate) fn admit(&mut self, window: u64) {
         if window == 0 {
             return;
         }
@@ -134,7 +134,7 @@ impl Queue {
 
     /// Sets the window at the end of the handshake. The window may be smaller than that of the SYN
     /// (`TCP_SYN_RECV`).
-    pub fn set_window(&mut self, window: u64) {
+    pub(crate) fn set_window(&mut self, window: u64) {
         self.window.end = self.una + window;
         self.window.size = window;
         self.window.most = window;

@@ -86,7 +86,7 @@ fn deferred_data_is_sent_when_the_connection_window_is_closed() {
         let mut goes = false;
         busy(LINUX_6_18, |connection| {
             connection.outgoing.stream.window_end = connection.outgoing.stream.cursor;
-            connection.subflows[0].tcp.sending_mut().queue_mut().set_deferred(true);
+            connection.subflows[0].tcp.supply().set_deferred(true);
             change(connection);
             connection.outgoing.push_what_waits(&mut connection.session, &mut connection.subflows);
             goes = !connection.subflows[0].tcp.sending().queue().is_deferred();
@@ -94,7 +94,7 @@ fn deferred_data_is_sent_when_the_connection_window_is_closed() {
         goes
     };
     let with_room = |connection: &mut Connection| {
-        connection.subflows[0].tcp.sending_mut().buffer_mut().grow(1000, 2);
+        connection.subflows[0].tcp.supply().force_buffer(1000);
     };
     assert!(goes(&with_room));
     assert!(!goes(&|_| {}), "its buffer is full (`sk_stream_memory_free`)");
