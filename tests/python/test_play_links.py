@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
+from anabranch.cli import _play
 from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.play import build, links, policy, presets, server
@@ -53,7 +54,34 @@ def test_the_link_of_a_run_repeats_it():
     assert json.loads(again.stdout)["digest"] == json.loads(first.stdout)["digest"]
 
 
-@pytest.mark.parametrize("command", [("run", "--link"), ("play",)])
+def test_watching_a_run_serves_the_page_with_its_link(monkeypatch):
+    served = []
+    monkeypatch.setattr(_play, "serve", served.append)
+    result = call(
+        "run", "bulk-two-paths", "--set", "application.bytes=1MB", "--run", "1", "--json", "--watch"
+    )
+    assert result.exit_code == 0
+    assert "link:" not in result.stderr
+    again = call("run", f"#{served[0]}", "--json")
+    assert json.loads(again.stdout)["digest"] == json.loads(result.stdout)["digest"]
+    assert json.loads(again.stdout)["run"] == 1
+
+
+def test_the_page_of_a_watched_run_answers_until_an_interrupt(monkeypatch, capsys):
+    answered = []
+
+    def interrupted(_):
+        address, _, fragment = capsys.readouterr().out.strip().partition("#")
+        answered.append((fragment, ask(address.split("/")[2], "GET", "/index.html")[0]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _play.serve("v=1&run=1", native=True)
+    assert answered == [("v=1&run=1", 200)]
+
+
+@pytest.mark.parametrize("command", [("run", "--link"), ("run", "--watch"), ("play",)])
 def test_a_scenario_with_other_keys_is_refused(command, tmp_path):
     name, *options = command
     own = tmp_path / "own.toml"

@@ -127,6 +127,8 @@ class Files:
     cmcd: Cmcd | None = None
     #: Whether to print a link of the page too.
     link: bool = False
+    #: Whether to serve the page with the run afterwards.
+    watch: bool = False
 
     def named(self) -> list[_outputs.Named]:
         """Return the requested files, each with its option."""
@@ -147,18 +149,21 @@ class Files:
 
 def run(given: Given, *, run: int | None, as_json: bool, files: Files) -> None:
     """Run a scenario and write its results. Without a run number, use that of the link, or 0."""
-    from anabranch.cli import _links
+    from anabranch.cli import _links, _play
 
     loaded = opened(given, files)
     asked = _links.asked(given.scenario, run, changed=bool(given.overrides()))
     film = prepare_film(loaded)
-    setup = _links.setup_of(loaded, film, run=asked.run) if files.link else None
+    shown = files.link or files.watch
+    setup = _links.setup_of(loaded, film, run=asked.run, watch=files.watch) if shown else None
     result = simulate(loaded, film=film, run=asked.run, pcapng=files.pcapng, taken=files.taken)
     try:
         tell(result, files, as_json=as_json)
     finally:
-        if setup is not None:
+        if setup is not None and files.link:
             _links.tell_link(setup, result)
+        if setup is not None and files.watch:
+            _play.serve(_links.fragment_of(setup, result))
     _links.compare(asked, result)
 
 

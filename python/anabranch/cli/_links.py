@@ -51,20 +51,29 @@ def asked(scenario: str, run: int | None, *, changed: bool) -> Asked:
     return Asked(run=found.run, digest=found.digest, build=found.build)
 
 
-def setup_of(loaded: Loaded, film: Film | None, *, run: int = 0) -> dict[str, Any]:
-    """Return the set-up of a scenario for `--link`."""
+def setup_of(loaded: Loaded, film: Film | None, *, run: int = 0, watch: bool = False) -> dict[str, Any]:
+    """Return the set-up of a scenario for `--link` or `--watch`."""
     from anabranch.play import links
 
-    hint = "`scenario.toml` and the digest describe the run as well"
-    return links.setup_of(loaded, film, where="--link", hint=hint, run=run)
+    hint = (
+        "`--report FILE` draws the run"
+        if watch
+        else "`scenario.toml` and the digest describe the run as well"
+    )
+    return links.setup_of(loaded, film, where="--watch" if watch else "--link", hint=hint, run=run)
+
+
+def fragment_of(setup: Mapping[str, Any], result: Run) -> str:
+    """Return the part of the page's address that stands for a run."""
+    from anabranch.play import links, server
+
+    digest = result.summary["digest"][:16]
+    return links.write(setup, run=result.run, build=server.build(), digest=digest)
 
 
 def tell_link(setup: Mapping[str, Any], result: Run) -> None:
     """Print the link of a run."""
-    from anabranch.play import links, server
-
-    digest = result.summary["digest"][:16]
-    fragment = links.write(setup, run=result.run, build=server.build(), digest=digest)
+    fragment = fragment_of(setup, result)
     _console.note(f"link: #{fragment}")
     _console.note(f"hint: {_console.program()} play '#{fragment}'")
 

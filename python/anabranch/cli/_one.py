@@ -65,6 +65,10 @@ def run(
     link: Annotated[
         bool, typer.Option("--link", help="Print a link that repeats the run in the browser page.")
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Then serve the page that plays the run in slow motion, until Ctrl-C."),
+    ] = False,
 ) -> None:
     """Simulate a scenario, and print the metrics of viewer and network.
 
@@ -90,7 +94,9 @@ def run(
     )
     reports = _commands.Cmcd.asked(cmcd, cmcd_form, cmcd_version)
     taken = Taken(at=pcapng_at, start=pcapng_start)
-    files = _commands.Files(report=report, pcapng=pcapng, taken=taken, p1203=p1203, cmcd=reports, link=link)
+    files = _commands.Files(
+        report=report, pcapng=pcapng, taken=taken, p1203=p1203, cmcd=reports, link=link, watch=watch
+    )
     _commands.run(given, run=run, as_json=as_json, files=files)
 
 

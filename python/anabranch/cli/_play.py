@@ -51,9 +51,19 @@ def play(
       anabranch play
       anabranch play handover --open
     """
+    serve(_fragment(scenario), port=port, open_=open_, native=native)
+
+
+def serve(fragment: str, *, port: int = 0, open_: bool = False, native: bool = False) -> None:
+    """Serve the page until an interrupt, and print its address with a run's link.
+
+    Raises
+    ------
+    InputError
+        If the port is taken.
+    """
     from anabranch.play import server
 
-    fragment = _fragment(scenario)
     with tempfile.TemporaryDirectory(prefix="anabranch-play-") as folder:
         written(Path(folder), native=native)
         try:
