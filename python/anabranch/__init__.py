@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from anabranch.experiments.make import run_study, sweep
     from anabranch.experiments.read import Results
+    from anabranch.logs import read_log
     from anabranch.report import write as write_report
     from anabranch.results import load, query
     from anabranch.study.stored import open_run
@@ -50,6 +51,7 @@ __all__ = [
     "open_run",
     "query",
     "read_capture",
+    "read_log",
     "run",
     "run_study",
     "sweep",
@@ -62,6 +64,7 @@ _HOMES = {
     "advise": "anabranch.advice",
     "compare": "anabranch.comparison",
     "read_capture": "anabranch.capture",
+    "read_log": "anabranch.logs",
     "load": "anabranch.results",
     "query": "anabranch.results",
     "open_run": "anabranch.study.stored",

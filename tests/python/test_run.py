@@ -124,7 +124,7 @@ def test_the_public_names():
     assert sorted(anabranch.__all__) == [
         "AnabranchError", "DefectError", "Fault", "InputError", "MediaError", "MissingError", "Results", "Run",
         "ScenarioError", "Why", "__version__", "advise", "compare", "explain", "load", "open_run", "query",
-        "read_capture", "run", "run_study", "sweep", "write_report",
+        "read_capture", "read_log", "run", "run_study", "sweep", "write_report",
     ]  # fmt: skip
     for name in set(anabranch.__all__) - {"__version__"}:
         assert getattr(anabranch, name)

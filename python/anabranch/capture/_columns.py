@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _FLOAT, _INT, _TEXT, _BOOL = "float", "int", "text", "bool"
 
@@ -176,6 +176,14 @@ def kinds(table: str, side: str | None, *, exact: bool) -> dict[str, str]:
     """Return the columns of a table with their kinds. A column that may be null holds floats."""
     null = (*unseen(side).get(table, ()), *(() if exact else _NOT_EXACT.get(table, ())))
     return {name: _FLOAT if name in null and kind == _INT else kind for name, kind in TABLES[table].items()}
+
+
+def fitting(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the columns of a table; a column of whole numbers that rows lack holds floats."""
+    return {
+        name: _FLOAT if kind == _INT and any(row.get(name) is None for row in rows) else kind
+        for name, kind in columns.items()
+    }
 
 
 def without_unseen(client: Mapping[str, Any], side: str | None) -> dict[str, Any]:

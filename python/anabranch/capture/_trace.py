@@ -22,7 +22,7 @@ from anabranch.errors import Fault, InputError
 from anabranch.live._tables import made
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anabranch import _progress
 
@@ -67,6 +67,8 @@ class Traced:
         The hash of the file.
     exact
         Whether frames are segments: no network card joined any.
+    viewed
+        Corrects the viewer's metrics by a player's log; None without a log.
     """
 
     name: str
@@ -79,18 +81,26 @@ class Traced:
     side: str | None = None
     identity: str = ""
     exact: bool = True
+    viewed: Callable[[Mapping[str, Any] | None], dict[str, Any] | None] | None = None
 
     def run(self) -> Run:
         """Return the run, with its metrics."""
         tables = {
-            name: made(_columns.kinds(name, self.side, exact=self.exact), self.tables.get(name, ()))
+            name: made(
+                _columns.fitting(
+                    _columns.kinds(name, self.side, exact=self.exact), self.tables.get(name, ())
+                ),
+                self.tables.get(name, ()),
+            )
             for name in _columns.TABLES
         }
         clients = [
             _columns.without_unseen(client, self.side)
             for client in metrics.by_client(tables, paths=self.paths)
         ]
-        if not self.tables.get("playback"):
+        if self.viewed is not None:
+            clients = [{**client, "qoe": self.viewed(client["qoe"])} for client in clients]
+        elif not self.tables.get("playback"):
             clients = [{**client, "qoe": None} for client in clients]
         qos = metrics.qos(tables, clients, paths=self.paths)
         plan = _plan(self)
@@ -103,7 +113,8 @@ class Traced:
             plan=plan,
             tables=tables,
             summary=self.summary,
-            qoe=metrics.qoe(tables, clients),
+            # There is one client, so no mean is taken.
+            qoe=clients[0]["qoe"],
             qos={**qos, "queue_drops": None},
             clients=clients,
             identity=self.identity,

@@ -47,7 +47,7 @@ def uq18(run: Run, session: Sequence[Session]) -> dict[str, Any]:
         "Th_std": round(pstdev(rates), 6) if rates else None,
         "RTT_avg": times if known else None,
         "RTT_diff": round(max(known) - min(known), 3) if len(known) > 1 else None,
-        "DB_total": sum(path.bytes for one in session for path in one.paths),
+        "DB_total": sum(path.bytes for one in session for path in one.paths) if session else None,
         "S_o": qoe.get("startup_s"),
         "P_total": qoe.get("total_s"),
         "R_total": qoe.get("rebuffer_total_s"),
@@ -60,6 +60,7 @@ def uq18(run: Run, session: Sequence[Session]) -> dict[str, Any]:
         **dict.fromkeys(("Th_avg", "Th_std"), "the session is shorter than a second"),
         **dict.fromkeys(("S_o", "P_total", "R_total"), _NO_PLAYBACK),
         **dict.fromkeys(("Res_avg", "Res_ch"), _NO_CHUNKS),
+        "DB_total": "a capture shows it",
         "RTT_avg": _NO_RTT,
         "RTT_diff": "it needs the round-trip times of two paths",
     }

@@ -50,6 +50,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "_capture": {
         "capture": "Read a capture of TCP or MPTCP, and print what each session and each path did.",
     },
+    "_log": {"log": "Read a player's log, and print what the viewer saw."},
     "_media": {"media": "Inspect a film, make one, or cut one into a ladder."},
     "_study": {"study": "Repeat experiments from papers, with every assumption named."},
     "_traces": {"trace": "Inspect, convert or make recordings of links."},

@@ -14,10 +14,25 @@ from anabranch.cli._console import guarded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anabranch.capture import Capture, Session
+    from anabranch.capture import Capture, Session, Traced
 
 #: The most sessions that are printed one by one.
 _MOST_SHOWN = 20
+
+_Scenario = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.toml", help="Write the session as a scenario, with recordings beside it."),
+]
+_Samples = Annotated[
+    Path | None, typer.Option(metavar="FILE.csv", help="Write rates and times every 0.1 s as CSV.")
+]
+_Log = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A log of the session's player (`anabranch log`).")
+]
+_LogOffset = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="The log's first time, in seconds after the session's begin."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -39,24 +54,21 @@ def capture(
             metavar="FILE.html", help="Write a page about the largest session, or that of --session."
         ),
     ] = None,
-    scenario: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.toml", help="Write the session as a scenario, with recordings beside it."),
-    ] = None,
+    scenario: _Scenario = None,
     session: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The session of the page or scenario: `MPTCP 0`, `TCP 3`."),
     ] = None,
-    samples: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="Write rates and times every 0.1 s as CSV."),
-    ] = None,
+    samples: _Samples = None,
+    log: _Log = None,
+    log_offset: _LogOffset = None,
 ) -> None:
     """Read a capture of TCP or MPTCP, and print what each session and each path did.
 
     The file may come from tcpdump, Wireshark or `anabranch run --pcapng`, taken at the client or at the
     server. It may begin in the middle, and contain only headers. A damaged file is read as far as possible.
-    With a second file, taken at the other host, true losses and one-way delays are printed.
+    With a second file, taken at the other host, true losses and one-way delays are printed. With `--log`,
+    a log of the player is put on the time axis of the capture.
 
     For example:
 
@@ -65,19 +77,20 @@ def capture(
       anabranch capture session.pcapng --report session.html
       anabranch capture session.pcapng --json --samples course.csv
       anabranch capture session.pcapng --scenario session.toml
+      anabranch run adaptive-two-paths --pcapng film.pcapng --cmcd requests.json
+      anabranch capture film.pcapng --log requests.json --report film.html
       anabranch run wifi-starlink --pcapng server.pcapng --pcapng-at server
       anabranch capture session.pcapng server.pcapng
     """
     from anabranch import capture as captures
     from anabranch.cli import _capture_pair
-    from anabranch.errors import Fault, InputError
 
-    inputs = [(file, "the capture"), *([(other, "the second capture")] if other else [])]
+    inputs = [(file, "the capture")]
+    inputs += [(path, name) for path, name in ((other, "the second capture"), (log, "the log")) if path]
     _refuse([(samples, "--samples"), (report, "--report"), (scenario, "--scenario")], inputs)
+    wanted = any(one is not None for one in (report, session, scenario, log))
+    _refuse_together(other if wanted else None, log_offset if log is None else None)
     if other is not None:
-        if report is not None or session is not None or scenario is not None:
-            message = "a page or scenario is about one capture: leave the second out"
-            raise InputError([Fault(message=message, where=str(other))])
         _capture_pair.tell(file, other, as_json=as_json, samples=samples)
         return
     with _console.progress("reading", unit="bytes") as bar:
@@ -86,13 +99,33 @@ def capture(
     if samples is not None:
         _files.write(samples, read.samples().write_csv(), "the samples")
         _console.note(f"wrote {samples}")
-    if report is not None or scenario is not None or session is not None:
-        _write(read, session, report, scenario)
-    found_sessions = captures.sessions(read)
+    found = captures.sessions(read)
+    traced = None
+    if wanted or (as_json and found):
+        traced = _traced(read, session, log, log_offset)
+        _write(read, traced, report, scenario)
     if as_json:
-        _json(read, found_sessions, session)
+        _json(read, found, traced)
     else:
-        _text(read, found_sessions)
+        _text(read, found)
+        _viewer(traced)
+
+
+def _refuse_together(other: Path | None, offset_s: float | None) -> None:
+    """Refuse a second capture beside options about one, and an offset without a log.
+
+    Raises
+    ------
+    InputError
+        When either is given.
+    """
+    from anabranch.errors import Fault, InputError
+
+    if other is not None:
+        message = "a page, scenario or log is about one capture: leave the second out"
+        raise InputError([Fault(message=message, where=str(other))])
+    if offset_s is not None:
+        raise InputError([Fault(message="an offset needs a log: give `--log FILE`", where="--log-offset")])
 
 
 def _warn(read: Capture) -> None:
@@ -118,11 +151,39 @@ def _refuse(named: Sequence[tuple[Path | None, str]], inputs: Sequence[tuple[Pat
         raise InputError(found)
 
 
-def _write(read: Capture, session: str | None, report: Path | None, scenario: Path | None) -> None:
+def _traced(read: Capture, session: str | None, log: Path | None, offset_s: float | None) -> Traced:
+    """Return the session of the page, together with its player's log."""
+    from anabranch import capture as captures
+    from anabranch import logs
+    from anabranch.cli import _log
+
+    traced = captures.traced(read, session=session)
+    if log is None:
+        return traced
+    found = logs.read(log)
+    _log.warn(found)
+    return logs.merge(traced, found, offset_s=offset_s)
+
+
+def _viewer(traced: Traced | None) -> None:
+    """Write what the player's log shows, if there is one."""
+    from anabranch.report._log import verdict
+
+    if traced is None or "log" not in traced.summary:
+        return
+    _console.out()
+    _console.heading("Player")
+    sentences, _ = verdict(traced.run())
+    for sentence in sentences:
+        _console.out(sentence)
+
+
+def _write(read: Capture, traced: Traced, report: Path | None, scenario: Path | None) -> None:
     """Write the page and the scenario of a session."""
     from anabranch import capture as captures
 
-    traced = captures.traced(read, session=session)
+    if report is None and scenario is None:
+        return
     run = traced.run()
     if report is not None:
         run.report(report)
@@ -132,21 +193,20 @@ def _write(read: Capture, session: str | None, report: Path | None, scenario: Pa
             _console.note(f"wrote {written}")
 
 
-def _json(read: Capture, found: Sequence[Session], session: str | None) -> None:
+def _json(read: Capture, found: Sequence[Session], traced: Traced | None) -> None:
     """Write everything as one JSON object."""
     import dataclasses
     import json
-
-    from anabranch import capture as captures
 
     whole: dict[str, Any] = {"file": read.file, "damage": read.damage or None, **read.found}
     whole["sessions"] = [
         {**dataclasses.asdict(session), "rtt_diff_ms": session.rtt_diff_ms} for session in found
     ]
-    if found:
-        run = captures.traced(read, session=session).run()
-        kept = ("captured_at", "evidence", "begin_unix_s", "sessions", "not_visible", "uq18")
-        whole["largest"] = {**run.to_json(), **{name: run.summary[name] for name in kept}}
+    if traced is not None:
+        run = traced.run()
+        kept = ("captured_at", "evidence", "begin_unix_s", "sessions", "not_visible", "uq18", "log")
+        shown = {name: run.summary[name] for name in kept if name in run.summary}
+        whole["largest"] = {**run.to_json(), **shown}
     _console.out(json.dumps(whole, indent=2))
 
 

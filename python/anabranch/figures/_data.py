@@ -194,15 +194,18 @@ def loads(tables: Tables, client: int) -> list[Row]:
     """
     table = rows(tables.get("renditions", {}))
     ladder = {(row["track"], row["rendition"]): row for row in table}
-    asked = sorted(rows(tables.get("chunks", {}), client=client), key=lambda row: row["t_s"])
+    known = (row for row in rows(tables.get("chunks", {}), client=client) if row["t_s"] is not None)
+    asked = sorted(known, key=lambda row: row["t_s"])
     until = duration_s(tables, client)
     result = []
     for place, row in enumerate(asked):
         # An abandoned chunk ended at the latest when the next one was requested.
         later = (one["t_s"] for one in asked[place + 1 :] if one["t_s"] > row["t_s"])
         ended = next(later, until) if row["done_s"] is None else row["done_s"]
-        declared = ladder[row["track"], row["rendition"]]
-        mbps = round((declared["average_bps"] or declared["bandwidth_bps"]) / 1e6, 3)
+        if (declared := ladder.get((row["track"], row["rendition"]))) is None:
+            continue
+        # A player's log may not have the rates.
+        mbps = round((declared["average_bps"] or declared["bandwidth_bps"] or 0) / 1e6, 3)
         piece = {"from_s": round(row["t_s"], 3), "to_s": round(max(ended, row["t_s"]), 3)}
         result.append({**piece, "name": declared["name"], "mbps": mbps, "abandoned": row["abandoned"]})
     return result

@@ -134,7 +134,10 @@ def _film(run: Run) -> str:
     if run.plan["ladder"] is not None:
         return _ladder(run)
     if run.summary.get("world") == _CAPTURED:
-        return f"{run.tables['connections']['bytes_read'][0]:,} bytes to the client"
+        count = run.tables["connections"]["bytes_read"][0]
+        if (log := run.summary.get("log")) is not None:
+            return f"log of {log['kind']}" + ("" if count is None else f", {count:,.0f} bytes to the client")
+        return f"{count:,} bytes to the client"
     if film is None:
         amount = [f"{application['bytes'] / 1e6:g} MB"] if application["bytes"] else []
         amount += [f"for {show_time(application['duration_ns'])}"] if application["duration_ns"] else []
@@ -164,6 +167,8 @@ def _ladder(run: Run) -> str:
 def _tiles(run: Run) -> list[Tile]:
     """Return the headline numbers: the viewer's if there is a viewer, else the network's."""
     qoe, qos = run.qoe, run.qos
+    if run.summary.get("log") is not None:
+        return _log_tiles(run)
     goodput = Tile(value=f"{qos['goodput_mbps']:.2f}", unit="Mb/s", label="goodput")
     if qoe is None and run.summary.get("world") == _CAPTURED:
         return [goodput, *_captured_tiles(run)]
@@ -203,6 +208,15 @@ def _tiles(run: Run) -> list[Tile]:
             label=f"of {frames['total']:,.0f} pictures shown",
         ),
         goodput,
+    ]
+
+
+def _log_tiles(run: Run) -> list[Tile]:
+    """Return the headline numbers of a session that is known from a player's log."""
+    from anabranch.report import _log
+
+    return [
+        Tile(value=value, unit=unit, label=label, bad=bad) for value, unit, label, bad in _log.headline(run)
     ]
 
 

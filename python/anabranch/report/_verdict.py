@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._still import FREEZE_S
+from anabranch.report import _log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ def of_run(run: Run, frozen_s: Mapping[str, float]) -> tuple[list[str], str]:
     frozen_s
         Seconds frozen by cause, of the clients that were looked at.
     """
+    if run.summary.get("log") is not None:
+        return _log.verdict(run)
     if run.qoe is None:
         return [f"{_carried(run)}."], OPEN
     started = run.qoe["startup_delay_s"]

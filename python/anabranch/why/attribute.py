@@ -138,7 +138,7 @@ def why(run: Run, *, clients: int | None = None) -> Why:
         if not (own.get("frames") or own.get("chunks")):
             continue
         held += asked.held(client, steps)
-        found = list(_freezes(client, own, steps, asked, standing_times(own)))
+        found = list(_freezes(client, own, steps, asked, _still(own)))
         freezes += found
         drops += asked.drops(client, steps)
         if "discarded" in set(own.get("frames", {}).get("fate", ())):
@@ -186,7 +186,7 @@ def freezes(run: Run, *, clients: int) -> list[Freeze]:
         if client >= clients:
             break
         # Processing the samples takes most of the time, so it is done only if necessary.
-        times = standing_times(own) if own.get("player") and (own.get("frames") or own.get("chunks")) else []
+        times = _still(own) if own.get("player") and (own.get("frames") or own.get("chunks")) else []
         if times:
             found += _freezes(client, own, Steps(own, run.plan), Asked(own), times)
     return found
@@ -236,6 +236,13 @@ def _freezes(
         last = end
 
 
+def _still(own: Mapping[str, Any]) -> Sequence[tuple[float, float]]:
+    """Return a client's freezes. A log of VLC shows only the underflows, and pictures that were lost."""
+    logged = own.get("frames") and all(at is None for at in own["frames"]["shown_s"])
+    lost = logged and set(own["frames"]["fate"]) == {"discarded"}
+    return _underflows(own) if lost else standing_times(own)
+
+
 def _underflows(own: Mapping[str, Any]) -> list[tuple[float, float]]:
     """Return the times at which a client's buffer was empty. They explain its discarded pictures."""
     duration = next(rows(own["connections"]))["duration_s"]
@@ -246,6 +253,6 @@ def _underflows(own: Mapping[str, Any]) -> list[tuple[float, float]]:
 def _film_bps(own: Mapping[str, Any]) -> float:
     """Return a film's mean rate; 0 for a ladder."""
     frames = own.get("frames")
-    if not frames or not len(frames["size"]):
+    if not frames or not len(frames["size"]) or frames["size"][0] is None:
         return 0.0
     return float(8.0 * sum(frames["size"]) / max(*frames["pts_s"], _LEAST_S))

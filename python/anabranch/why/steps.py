@@ -126,7 +126,9 @@ class Steps:
     """
 
     def __init__(self, own: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
-        self._read = {_tick(row["t_s"]): 8.0 * row["bytes_read"] for row in rows(own["player"])}
+        # A player's log alone does not show the bytes that were read.
+        known = (row for row in rows(own["player"]) if row["bytes_read"] is not None)
+        self._read = {_tick(row["t_s"]): 8.0 * row["bytes_read"] for row in known}
         self._samples: dict[int, list[dict[str, Any]]] = {}
         self._joined: dict[str, int] = {}
         before: dict[int, int] = {}

@@ -1,0 +1,174 @@
+"""Reading a player's log: its kind and its contents."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError
+from anabranch.logs import _cmcd, _console, _json_events, _vlc
+from anabranch.logs._cmcd_lines import requests
+from anabranch.logs._events import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.logs._parsed import BadLine, PlayerLog
+
+#: The kinds of logs, and the words of `--as` for them.
+KINDS = {"cmcd": "CMCD", "vlc": "VLC", "hlsjs": "hls.js", "dashjs": "dash.js"}
+#: How many lines show the kind of a log.
+_ENOUGH = 400
+_EXPECTED = "expected `vlc -vv`, events of hls.js or dash.js, or an access log with CMCD"
+#: The first bytes of other files that are given by mistake.
+_MAGIC = (
+    (b"\xd4\xc3\xb2\xa1", "a capture (pcap): read it with `anabranch capture`"),
+    (b"\xa1\xb2\xc3\xd4", "a capture (pcap): read it with `anabranch capture`"),
+    (b"\x4d\x3c\xb2\xa1", "a capture (pcap): read it with `anabranch capture`"),
+    (b"\xa1\xb2\x3c\x4d", "a capture (pcap): read it with `anabranch capture`"),
+    (b"\x0a\x0d\x0d\x0a", "a capture (pcapng): read it with `anabranch capture`"),
+    (b"PAR1", "a Parquet table"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"%PDF", "a PDF document"),
+    (b"\x89PNG", "a picture (PNG)"),
+)
+_TEXTS = (
+    ("#EXTM3U", "an HLS playlist"),
+    ("<?xml", "XML, for example a DASH manifest"),
+    ("<MPD", "a DASH manifest"),
+    ("<!DOCTYPE html", "a web page"),
+    ("<html", "a web page"),
+    ("[application]", "a scenario"),
+)
+
+
+def read(file: str | Path, *, kind: str | None = None, session: str | None = None) -> PlayerLog:
+    """Read a player's log.
+
+    Parameters
+    ----------
+    file
+        Messages of `vlc -vv`, events of hls.js or dash.js (console text, JSON lines or a JSON array), or an
+        access log or JSON lines with CMCD. It may be compressed with gzip.
+    kind
+        `vlc`, `hlsjs`, `dashjs` or `cmcd`; None decides by the contents.
+    session
+        The session of a log with CMCD (`sid`); None is the one with the most requests.
+
+    Returns
+    -------
+    PlayerLog
+        Rows of a trace's tables, counts, and the values that the log cannot show.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read, is no log, or has no such session.
+
+    Examples
+    --------
+    >>> import anabranch.logs
+    >>> log = anabranch.logs.read("vlc.log")  # doctest: +SKIP
+    >>> log.counts["lost_pictures"]  # doctest: +SKIP
+    """
+    where = str(file)
+    text = _text(where)
+    lines = text.splitlines()
+    found = kind or _kind(text, lines)
+    if found is None:
+        raise InputError([_other(where, text)])
+    if found not in KINDS:
+        hint = "kinds are " + ", ".join(KINDS)
+        raise InputError([Fault(message=f"no such kind of log: `{found}`", where="--as", hint=hint)])
+    made = _made(where, found, text, lines, session)
+    if not any(made.tables.values()) and not any(made.counts.values()):
+        raise InputError(
+            [Fault(message=f"no messages of {KINDS[found]} in the file", where=where, hint=_EXPECTED)]
+        )
+    return made
+
+
+def _made(where: str, kind: str, text: str, lines: Sequence[str], session: str | None) -> PlayerLog:
+    """Return the contents of a log of a kind."""
+    if kind == "cmcd":
+        return _cmcd.read(where, lines, session=session)
+    if session is not None:
+        message = f"a log of {KINDS[kind]} has one session"
+        raise InputError([Fault(message=message, where="--session")])
+    if kind == "vlc":
+        return _vlc.read(where, lines)
+    name = KINDS[kind]
+    if not _is_json(text):
+        read_text = _console.hlsjs if kind == "hlsjs" else _console.dashjs
+        return Session(name, [one for _, one in read_text(lines)]).log(where)
+    rows, bad = _json_events.rows(text, lines)
+    events, refused = _json_events.events(rows, name)
+    whole: list[BadLine] = sorted([*bad, *refused], key=lambda one: one.number)
+    return Session(name, events).log(where, bad=whole)
+
+
+def _text(where: str) -> str:
+    """Return the text of a file.
+
+    Raises
+    ------
+    InputError
+        When it cannot be read, or is no text.
+    """
+    try:
+        content = Path(where).read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError([Fault(message=f"cannot read the log: {reason}", where=where)]) from None
+    looks = next((what for magic, what in _MAGIC if content.startswith(magic)), None)
+    if looks is not None:
+        raise InputError([_refused(where, looks)])
+    if b"\x00" in content[:4096] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError([_refused(where, "a binary file")])
+    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return content.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+
+
+def _refused(where: str, looks: str) -> Fault:
+    """Return the fault of a file of another kind."""
+    return Fault(message=f"no player's log: it looks like {looks}", where=where, hint=_EXPECTED)
+
+
+def _other(where: str, text: str) -> Fault:
+    """Return the fault of a text that is no log."""
+    start = text.lstrip()[:400]
+    if not start:
+        return Fault(message="the log is empty", where=where, hint=_EXPECTED)
+    looks = next((what for begin, what in _TEXTS if start.lower().startswith(begin.lower())), None)
+    if looks is None and _is_access_log(start):
+        looks = "an access log without CMCD"
+    return _refused(where, looks or ("JSON without events of a player" if _is_json(text) else "other text"))
+
+
+def _is_access_log(start: str) -> bool:
+    """Return whether a text begins like an access log."""
+    return '"GET ' in start and "HTTP/" in start
+
+
+def _is_json(text: str) -> bool:
+    """Return whether a text begins like JSON. Console text may begin with a bracket too."""
+    start = text.lstrip()
+    return start.startswith("{") or (start.startswith("[") and start[1:].lstrip()[:1] in {"{", "[", '"', "]"})
+
+
+def _kind(text: str, lines: Sequence[str]) -> str | None:
+    """Return the kind of a log by its contents; None if it is none."""
+    rows: list[Any] = []
+    if _is_json(text):
+        rows = [row for _, row in _json_events.rows(text, lines[:_ENOUGH])[0]]
+    # The first lines of a log may be of the page or of the server.
+    found = {
+        "cmcd": any("cmcd" in line.lower() for line in lines[:_ENOUGH]) or bool(requests(lines[:_ENOUGH])[0]),
+        "hlsjs": any(map(_json_events.is_hlsjs, rows)) or any(map(_console.HLSJS.search, lines)),
+        "dashjs": any(map(_json_events.is_dashjs, rows)) or any(map(_console.DASHJS.search, lines)),
+        "vlc": any(map(_vlc.LINE.search, lines)),
+    }
+    return next((kind for kind, is_it in found.items() if is_it), None)
