@@ -70,6 +70,22 @@ def noisy(mean, count=8):
     return [mean + (2.0 if run % 4 < 2 else -2.0) for run in range(count)]
 
 
+def test_the_price_of_a_path_is_set_against_rungs_of_the_ladder():
+    heights = (240, 480, 720)
+    # 360p is halfway between the first two rungs, 600p between the last two.
+    assert [price.place(one, heights) for one in (100, 240, 360, 600, 720, 900)] == [0, 0, 0.5, 1.5, 2, 2]
+    terms = price.Terms(prices={"lte": 2.4}, caps={}, weights={}, currency="EUR", heights=heights)
+
+    def use(height, lte):
+        row = {"play_time_s": 36.0, "resolution_mean": height, "bytes_wifi": 0, "bytes_lte": lte}
+        return terms.use([row], ["wifi", "lte"])
+
+    # 5 MB in a hundredth of an hour are 0.5 GB an hour, at 2.40 a gigabyte. 48 of 240 lines are 0.2 rungs.
+    assert terms.added(use(408, 5 * MB), use(360, 0)) == "+0.2 rungs for 1.20 EUR an hour"
+    assert terms.added(use(360, 0), use(408, 5 * MB)) == "-0.2 rungs, and it saves 1.20 EUR an hour"
+    assert terms.added(use(None, 5 * MB), use(360, 0)) == "it costs 1.20 EUR an hour"
+
+
 def test_quality_comes_first_and_its_price_is_stated():
     priced = tables({"price_per_gb": 2.4}, cost={"currency": "EUR"})
     found = advised(priced, around(8.0), around(4.0), around(10.0))

@@ -194,6 +194,8 @@ def asked(
     if faults:
         raise InputError(faults)
     application = loaded.scenario.application
+    streamed = (film or film_of)(loaded)
+    heights = price.heights_of(streamed) if application.kind == "adaptive" else ()
     return Asked(
         candidates=tuple(found),
         sweep=Sweep(
@@ -203,8 +205,8 @@ def asked(
             once=True,
         ),
         budget=runs,
-        score=score.of(application.kind, (film or film_of)(loaded), application.duration),
-        terms=price.terms(raw),
+        score=score.of(application.kind, streamed, application.duration),
+        terms=price.terms(raw, heights),
         own=choosing.own(found, loaded.scenario.transport),
     )
 

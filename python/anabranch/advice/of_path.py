@@ -84,7 +84,7 @@ def _of(
     uses = (evidence.use(place, candidates[place].paths) for place in pair)
     change = _change(evidence, found)
     price = evidence.terms.added(*uses)
-    change += f"; it {price}" if price else ""
+    change += f"; {price}" if price else ""
     if verdict == USE:
         text = f"use {name} beside {beside}: {change}"
         text += "" if is_used else "; it is left out for its price, its cap or its weight"
@@ -111,7 +111,7 @@ def _change(evidence: Evidence, found: Judgement) -> str:
     """Return a difference in score in words, with its number of trials."""
     if found.effect.value is None:
         return "no trial of both"
-    change = measures.score_text(found.effect, evidence.score.unit, signed=True)
+    change = measures.score_text(found.effect, evidence.score.unit, signed=True, level=found.level)
     trials = found.effect.pairs
     return f"{change} over {trials} trial{'s' if trials > 1 else ''}"
 

@@ -178,9 +178,9 @@ TRANSFER = (
 )
 
 
-def score_text(effect: Effect, unit: str, *, signed: bool = False) -> str:
-    """Return a score, or a difference of scores, with its interval and unit."""
-    return f"{Measure(column='', name='score').with_interval(effect, signed=signed)} {unit}"
+def score_text(effect: Effect, unit: str, *, signed: bool = False, level: float = LEVEL) -> str:
+    """Return a score, or a difference of scores, with its interval at a level, and its unit."""
+    return f"{Measure(column='', name='score').with_interval(effect, signed=signed, level=level)} {unit}"
 
 
 def primary(found: Sequence[Measure], columns: Collection[str]) -> Measure | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from anabranch._numbers import three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from anabranch.media.films import Film
 
 #: The hours of use in a month unless `cost.hours_per_month` has others: an hour a day.
 HOURS_PER_MONTH = 30.0
@@ -28,12 +31,15 @@ class Use:
         The sum over paths of gigabytes per hour times the path's weight.
     over
         The paths whose monthly cap is exceeded.
+    rung
+        The mean place of the pictures in the ladder, from 0; None if no ladder is played.
     """
 
     gb_per_hour: Mapping[str, float]
     per_hour: float | None
     burden: float
     over: tuple[str, ...]
+    rung: float | None = None
 
     @property
     def order(self) -> tuple[bool, float, float]:
@@ -57,6 +63,8 @@ class Terms:
         The currency of prices; empty if the scenario has none.
     hours
         Hours of use in a month.
+    heights
+        The heights of the ladder's renditions, from the lowest; empty if no ladder is played.
     """
 
     prices: Mapping[str, float]
@@ -64,6 +72,7 @@ class Terms:
     weights: Mapping[str, float]
     currency: str = ""
     hours: float = HOURS_PER_MONTH
+    heights: tuple[int, ...] = ()
 
     @property
     def has_order(self) -> bool:
@@ -91,7 +100,15 @@ class Terms:
             over=tuple(
                 name for name, rate in rates.items() if rate * self.hours > self.caps.get(name, float("inf"))
             ),
+            rung=self._rung(rows),
         )
+
+    def _rung(self, rows: Sequence[Mapping[str, Any]]) -> float | None:
+        """Return the mean place of the runs' resolution in the ladder; None if it is unknown."""
+        known = [row["resolution_mean"] for row in rows if row.get("resolution_mean") is not None]
+        if len(self.heights) < 2 or not known:
+            return None
+        return sum(place(float(height), self.heights) for height in known) / len(known)
 
     @property
     def heading(self) -> str:
@@ -103,11 +120,18 @@ class Terms:
         return f"{amount:.2f}{f' {self.currency}' if self.currency else ''} an hour"
 
     def added(self, with_it: Use, without: Use) -> str:
-        """Return the difference in cost between two choices: `costs 1.20 EUR an hour`; empty if unknown."""
+        """Return the difference in cost between two choices, with that in quality if a ladder is played.
+
+        Returns `it costs 1.20 EUR an hour` or `+0.2 rungs for 1.20 EUR an hour`; empty if no path has a
+        price.
+        """
         if not self.prices:
             return ""
         more = (with_it.per_hour or 0.0) - (without.per_hour or 0.0)
-        return f"{'saves' if more < 0 else 'costs'} {self.money(abs(more))}"
+        if with_it.rung is None or without.rung is None:
+            return f"it {'saves' if more < 0 else 'costs'} {self.money(abs(more))}"
+        rungs = f"{round(with_it.rung - without.rung, 1) + 0.0:+.1f} rungs"
+        return f"{rungs}, and it saves {self.money(-more)}" if more < 0 else f"{rungs} for {self.money(more)}"
 
     def overrun(self, use: Use) -> list[str]:
         """Return a sentence for each path whose cap is exceeded."""
@@ -131,13 +155,42 @@ def _wanted_s(row: Mapping[str, Any]) -> float:
     return float(shown or 0.0) + float(unplayed or 0.0)
 
 
-def terms(raw: Mapping[str, Any]) -> Terms:
+def place(height: float, heights: Sequence[int]) -> float:
+    """Return the place of a mean height in a ladder, from 0. Between two renditions it is in proportion.
+
+    Parameters
+    ----------
+    height
+        The mean height of pictures.
+    heights
+        The different heights of the renditions, from the lowest.
+    """
+    for at, (below, above) in enumerate(pairwise(heights)):
+        if height < above:
+            return at + max(height - below, 0.0) / (above - below)
+    return float(len(heights) - 1)
+
+
+def heights_of(film: Film | None) -> tuple[int, ...]:
+    """Return the different heights of a ladder's renditions, from the lowest; empty without a ladder."""
+    from anabranch.media.ladders import resolve
+
+    plan: dict[str, Any] = (film.plan if film else None) or {}
+    if not plan:
+        return ()
+    ladder = plan.get("recorded") or resolve(plan)[0]
+    return tuple(sorted({int(one["height"]) for one in ladder["renditions"] if one["height"]}))
+
+
+def terms(raw: Mapping[str, Any], heights: Sequence[int] = ()) -> Terms:
     """Return the terms of a scenario.
 
     Parameters
     ----------
     raw
         The tables of a valid scenario.
+    heights
+        The heights of the ladder that is played.
     """
 
     def of(key: str) -> dict[str, float]:
@@ -150,4 +203,5 @@ def terms(raw: Mapping[str, Any]) -> Terms:
         weights=of("weight"),
         currency=cost.get("currency", ""),
         hours=float(cost.get("hours_per_month", HOURS_PER_MONTH)),
+        heights=tuple(heights),
     )

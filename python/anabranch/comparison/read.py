@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
 from anabranch.comparison import fidelity, measures, paths, price, verdict
 from anabranch.comparison.used import Used, Values
+from anabranch.errors import AnabranchError
 from anabranch.results import paired, store
 from anabranch.results import read as results
 from anabranch.results.manifest import tables_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import polars
@@ -60,15 +63,15 @@ class Comparison:
             for one in self.measures
             if one not in measures.COUNTED and any(one.column in used.means for used in self.used)
         ]
-        has_cost = any(used.cost is not None for used in self.used)
+        has_cost = bool(self.terms.prices)
         has_short = any(used.unreached for used in self.used)
         head = ["paths", *(one.heading for one in shown), *(["not to the end"] if has_short else [])]
-        head += ["bytes on each", *(["cost"] if has_cost else [])]
+        head += ["bytes on each", *([self.terms.heading] if has_cost else [])]
         lines = []
         for used in self.used:
             shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in used.shares.items())
             cells = [_cell(one, used.means.get(one.column)) for one in shown]
-            cost = [] if not has_cost else ["-" if used.cost is None else f"{used.cost:.2f}"]
+            cost = [f"{used.use.per_hour or 0:.2f}"] if has_cost else []
             cells += [f"{used.unreached} of {used.runs}"] if has_short else []
             lines.append([paths.label(used.paths), *cells, shares if len(used.paths) > 1 else "", *cost])
         return head, lines
@@ -140,7 +143,7 @@ def read(folder: Path) -> Comparison:
     most = max(len(one["paths"]) for one in scenarios.values())
     used = []
     whole = next(one for one in scenarios.values() if len(one["paths"]) == most)
-    terms = price.terms(whole)
+    terms = price.terms(whole, _heights(whole))
     for (label,), rows in frame.group_by(paths.COLUMN, maintain_order=True):
         names = tuple(path["name"] for path in scenarios[label]["paths"])
         values: dict[str, Values] = {}
@@ -171,6 +174,25 @@ def read(folder: Path) -> Comparison:
         terms=terms,
         fidelity=fidelity.of(whole, str(frame["congestion"][-1])),
     )
+
+
+def _heights(raw: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the heights of a priced scenario's ladder; none if it is not in its folder any longer.
+
+    Nothing is fetched or made for it.
+    """
+    from anabranch.media import ladders, numbers
+    from anabranch.scenario.load import load
+
+    if not price.terms(raw).prices:
+        return ()
+    with suppress(AnabranchError):
+        loaded = load(dict(raw))
+        ladder = loaded.scenario.application.ladder
+        is_far = isinstance(ladder, str) and (ladder in ladders.MADE or numbers.is_url(ladder))
+        if loaded.scenario.application.kind == "adaptive" and not is_far:
+            return price.heights_of(ladders.open_ladder(ladder, loaded.folders))
+    return ()
 
 
 def _settings(frame: polars.DataFrame) -> str:

@@ -104,8 +104,7 @@ def added(
 
 def _price(whole: Used, base: Used, terms: price.Terms) -> str:
     """Return the price of a path in words; empty without prices."""
-    found = terms.added(whole.use, base.use)
-    return f"it {found}" if found else ""
+    return terms.added(whole.use, base.use)
 
 
 def _judged(whole: Used, base: Used, one: Measure, comparisons: int) -> judging.Judgement:
@@ -147,21 +146,22 @@ def _words(
     """Return the difference in score in words. If the verdict is decided, add the parts that differ."""
     if primary is None or judgement is None:
         return []
-    shown = [(primary, judgement.effect, judgement.level)]
+    shown = [(primary, judgement.effect)]
     if verdict in (HELPS, HURTS, BOTH):
         others = (one for one in measures if one.better and one.column in effects and one is not primary)
+        # All intervals of a sentence have the level of the verdict.
         shown += [
-            (one, effects[one.column], paired.LEVEL)
+            (one, _judged(whole, base, one, len(whole.paths)).effect)
             for one in others
             if one not in COUNTED and one.judged(effects[one.column], base.means[one.column].value or 0.0)
         ]
     words = []
-    for one, effect, level in shown:
+    for one, effect in shown:
         unit = f" {one.unit}" if one.unit else ""
         before, after = base.means[one.column].value, whole.means[one.column].value
         if before is None or after is None:
             continue
-        change = one.with_interval(effect, signed=True, level=level)
+        change = one.with_interval(effect, signed=True, level=judgement.level)
         words.append(f"{one.name} from {one.number(before)} to {one.number(after)}{unit} ({change})")
     return [*words, judgement.advice] if judgement.advice else words
 
@@ -181,6 +181,5 @@ def _sentence(
         counts = f"{whole.unstarted} of {whole.runs} runs never start with it"
         never = [f"{counts}, {base.unstarted} of {base.runs} without it"]
     carried = f"{100 * whole.shares[path]:.0f} % of the bytes go over {path}"
-    cost = "" if whole.cost is None else f", at a cost of {whole.cost:.2f} instead of {base.cost or 0:.2f}"
     by = "".join(f"; {one}" for one in more if one)
-    return f"adding {path} to {to} {what}: {', '.join([*never, *words])}; {carried}{cost}{by}"
+    return f"adding {path} to {to} {what}: {', '.join([*never, *words])}; {carried}{by}"

@@ -202,7 +202,7 @@ def best(own: Sequence[Cell], wanted: Sequence[Measure], comparisons: int | None
         return f"no cell can be told from another by {one.name}: {near}{more}"
     alike = [cell.name for cell in ranked[1:] if found[cell.name].verdict != judging.HURTS]
     text = f"best by {one.name} is {first.name}: {_shown(first, one)}{_unit(one)}"
-    far = f"({one.with_interval(last.effect, signed=True)})"
+    far = f"({one.with_interval(last.effect, signed=True, level=last.level)})"
     same = f", and {' and '.join(alike)} cannot be told from it" if alike else ""
     corrected = f"; intervals are corrected for {count} comparisons" if count > 1 else ""
     return f"{text}{same}; {worst.name} has {_shown(worst, one)}{_unit(one)} {far}{corrected}"
