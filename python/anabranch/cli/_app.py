@@ -51,6 +51,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "capture": "Read a capture of TCP or MPTCP, and print what each session and each path did.",
     },
     "_log": {"log": "Read a player's log, and print what the viewer saw."},
+    "_measure": {
+        "measure": "Play a stream over this host's own paths: all together by MPTCP, and each alone by TCP.",
+    },
     "_media": {"media": "Inspect a film, make one, or cut one into a ladder."},
     "_study": {"study": "Repeat experiments from papers, with every assumption named."},
     "_traces": {"trace": "Inspect, convert or make recordings of links."},

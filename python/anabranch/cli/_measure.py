@@ -1,0 +1,150 @@
+"""`anabranch measure`: this host's own paths, with its kernel's MPTCP."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+
+if TYPE_CHECKING:
+    from anabranch.measure import Measured, Plan
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("measure")(measure)
+
+
+@guarded
+def measure(
+    url: Annotated[str, typer.Argument(metavar="URL", help="A file, or an HLS playlist (.m3u8).")],
+    paths: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="Interfaces, instead of all with a route to the server."),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials.")] = 5,
+    limit: Annotated[
+        str, typer.Option(metavar="TIME", help="Film that each session plays, or time of a download.")
+    ] = "60s",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page about the measurement.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be measured, and end.")
+    ] = False,
+) -> None:
+    """Play a stream over this host's own paths: all together by MPTCP, and each alone by TCP.
+
+    The sessions of each trial take turns. Nothing on the host is changed, and root is not needed. The server
+    must speak MPTCP. An HLS stream is played by a model of a player, other files are downloaded. After
+    Ctrl-C, the results of the sessions that have ended are printed. For example:
+
+      anabranch measure https://example.org/film/master.m3u8 --dry-run
+      anabranch measure https://example.org/film/master.m3u8 --paths wlan0,wwan0 --report here.html
+      anabranch measure https://example.org/file.bin --trials 10 --limit 20s --json
+    """
+    from anabranch import measure as measuring
+    from anabranch.cli import _outputs
+    from anabranch.errors import InputError
+
+    if report is not None and (fault := _outputs.unwritable(report, "--report")) is not None:
+        raise InputError([fault])
+    names = [name.strip() for name in paths.split(",") if name.strip()] if paths else []
+    plan = measuring.planned(url, paths=names, trials=trials, limit_s=_seconds(limit))
+    _announce(plan)
+    if dry_run:
+        return
+    with _console.progress("measuring", unit="sessions") as bar:
+        found = measuring.measure(plan, progress=bar)
+    if report is not None:
+        from anabranch.measure import page
+
+        page.write(report, found)
+        _console.note(f"report: {report}")
+    if as_json:
+        _console.out(json.dumps(_whole(found), indent=2))
+    else:
+        _text(found)
+    if all(session.error for session in found.sessions):
+        raise typer.Exit(1)
+
+
+def _seconds(text: str) -> float:
+    """Return a time in seconds."""
+    from anabranch.errors import Fault, InputError
+    from anabranch.scenario.units import time_ns
+
+    try:
+        found = time_ns(text) / 1e9
+    except ValueError as error:
+        raise InputError([Fault(message=str(error), where="--limit")]) from None
+    if found <= 0:
+        raise InputError([Fault(message=f"not above zero: `{text}`", where="--limit")])
+    return found
+
+
+def _announce(plan: Plan) -> None:
+    """Print the sessions of the plan, and its notes."""
+    address, port = plan.host.server
+    paths = ", ".join(f"{path.name} ({path.address})" for path in plan.host.paths)
+    _console.note(f"server {address}, port {port}; paths: {paths}")
+    sessions = plan.trials * len(plan.arms)
+    _console.note(
+        f"{_counted(sessions, 'session')} of up to {plan.limit_s:g} s: {_counted(plan.trials, 'trial')} of "
+        f"{', '.join(name for name, _ in plan.arms)}. Nothing on this host is changed."
+    )
+    for note in plan.notes:
+        _console.note(f"note: {note}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _text(found: Measured) -> None:
+    """Print the means of each arm, the differences and the notes."""
+    from anabranch.measure import sentence
+    from anabranch.measure.page import table
+
+    if all(session.error for session in found.sessions):
+        _console.note("no session was complete")
+    else:
+        _console.table(*table(found))
+    for difference in found.differences:
+        _console.out(sentence(difference))
+    for note in found.notes[len(found.plan.notes) :]:
+        _console.note(f"note: {note}")
+    for arm in found.arms:
+        for error in sorted(set(arm.errors)):
+            _console.note(
+                f"note: {_counted(arm.errors.count(error), 'session')} of {arm.name} ended early: {error}"
+            )
+
+
+def _whole(found: Measured) -> dict[str, Any]:
+    """Return everything for JSON."""
+    import dataclasses
+
+    from anabranch.measure import sentence
+
+    host = found.plan.host
+    return {
+        "url": found.plan.url.geturl(),
+        "server": list(host.server),
+        "paths": [dataclasses.asdict(path) for path in host.paths],
+        "trials": found.plan.trials,
+        "limit_s": found.plan.limit_s,
+        "sessions": found.rows,
+        "arms": [dataclasses.asdict(arm) for arm in found.arms],
+        "differences": [
+            {**dataclasses.asdict(one), "decided": one.is_decided, "sentence": sentence(one)}
+            for one in found.differences
+        ],
+        "notes": found.notes,
+    }

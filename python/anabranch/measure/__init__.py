@@ -1,0 +1,197 @@
+"""Measurements over this host's own interfaces, with its kernel's MPTCP.
+
+Each trial plays a stream, or downloads a file, over all paths together (MPTCP), and over each path alone
+(TCP). The sessions of a trial take turns, and their order changes from trial to trial, so that a busy minute
+affects all of them. Nothing on the host is changed. The data comes from the sockets and from the kernel's
+counters (`tcp_info`, `mptcp_info`), so no capture and no capability is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
+
+from anabranch.errors import Fault, InputError
+from anabranch.measure._figures import ALL, Arm, Difference, arms, differences, of_session, sentence
+from anabranch.measure._paths import Host, Path, find
+from anabranch.measure._session import Session, play
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = [
+    "ALL",
+    "Arm",
+    "Difference",
+    "Host",
+    "Measured",
+    "Path",
+    "Plan",
+    "Session",
+    "measure",
+    "planned",
+    "sentence",
+]
+
+_PORTS = {"http": 80, "https": 443}
+#: The pause between two sessions, in which the queues of the paths become empty, s.
+_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A measurement before it begins.
+
+    Attributes
+    ----------
+    url, host
+        The address, and what this host has.
+    trials
+        The number of trials.
+    limit_s
+        The seconds of film that each session plays, or of a download.
+    notes
+        The things that this host lacks, each with the way to change it.
+    """
+
+    url: SplitResult
+    host: Host
+    trials: int
+    limit_s: float
+    notes: tuple[str, ...]
+
+    @property
+    def arms(self) -> list[tuple[str, Path | None]]:
+        """The arms: their names, and their only path, or None for all."""
+        alone: list[tuple[str, Path | None]] = [(f"TCP over {path.name}", path) for path in self.host.paths]
+        return [(ALL, None), *alone] if self.host.multipath else alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A measurement.
+
+    Attributes
+    ----------
+    plan
+        The measurement as it was planned.
+    sessions
+        The sessions, in their order in time.
+    """
+
+    plan: Plan
+    sessions: Sequence[Session]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The figures of each session."""
+        return [of_session(session, self.plan.host.paths) for session in self.sessions]
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The means of each arm."""
+        order = [name for name, _ in self.plan.arms]
+        return sorted(arms(self.rows), key=lambda arm: order.index(arm.name))
+
+    @property
+    def differences(self) -> list[Difference]:
+        """The differences between all paths together and the best path alone."""
+        return differences(self.rows) if len(self.plan.host.paths) > 1 else []
+
+    @property
+    def notes(self) -> list[str]:
+        """Warnings about the sessions."""
+        fell = sum(session.fell_back for session in self.sessions)
+        found = list(self.plan.notes)
+        if fell:
+            whole = sum(session.arm == ALL for session in self.sessions)
+            found.append(
+                f"{fell} of {whole} MPTCP sessions fell back to TCP: "
+                "the server or a middlebox does not speak MPTCP"
+            )
+        return found
+
+
+def planned(url: str, *, paths: Sequence[str] = (), trials: int = 5, limit_s: float = 60.0) -> Plan:
+    """Return the plan of a measurement, without any traffic to the server.
+
+    Parameters
+    ----------
+    url
+        An http or https address of a file, or of an HLS playlist (`.m3u8`).
+    paths
+        The names of interfaces; empty for all with a route to the server.
+    trials
+        The number of trials.
+    limit_s
+        The seconds of film that each session plays, or of a download.
+
+    Raises
+    ------
+    InputError
+        If the address or an interface is wrong.
+    MissingError
+        If this host lacks the program `ip`.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise InputError([Fault(message="not an http or https address", where=url)])
+    try:
+        port = parts.port or _PORTS[parts.scheme]
+    except ValueError as error:
+        raise InputError([Fault(message=str(error), where=url)]) from None
+    host = find(parts.hostname, port, paths)
+    return Plan(url=parts, host=host, trials=trials, limit_s=limit_s, notes=tuple(_notes(host)))
+
+
+def _notes(host: Host) -> Iterator[str]:
+    """Yield what this host lacks for a measurement over all paths."""
+    if not host.multipath:
+        yield "this kernel opens no MPTCP connections: sysctl -w net.mptcp.enabled=1"
+    if len(host.paths) < 2:
+        yield "one interface has a route to the server, so there is nothing to compare it with"
+    elif host.multipath:
+        named = {path.name: path.address for path in host.paths}
+        for name in host.lacking:
+            command = f"ip mptcp endpoint add {named[name]} dev {name} subflow"
+            yield f"MPTCP does not use {name} unless the server announces an address for it: sudo {command}"
+
+
+def measure(plan: Plan, *, progress: Callable[[int, int], None] = lambda _done, _whole: None) -> Measured:
+    """Run a planned measurement. An interruption (`KeyboardInterrupt`) keeps the sessions that have ended.
+
+    Parameters
+    ----------
+    plan
+        The plan, from `planned`.
+    progress
+        Called with the number of ended sessions, and of all.
+    """
+    sessions: list[Session] = []
+    arms = plan.arms
+    whole = plan.trials * len(arms)
+    try:
+        for trial in range(plan.trials):
+            turn = trial % len(arms)
+            for name, path in [*arms[turn:], *arms[:turn]]:
+                progress(len(sessions), whole)
+                if sessions:
+                    time.sleep(_PAUSE_S)
+                sessions.append(
+                    play(
+                        plan.host,
+                        plan.url,
+                        arm=name,
+                        trial=trial,
+                        path=path,
+                        multipath=path is None,
+                        limit_s=plan.limit_s,
+                    )
+                )
+        progress(whole, whole)
+    except KeyboardInterrupt:
+        if not sessions:
+            raise
+    return Measured(plan=plan, sessions=sessions)

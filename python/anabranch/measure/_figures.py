@@ -1,0 +1,219 @@
+"""The figures of a session, those of UQ18 by name, and the differences between arms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean, median, pstdev
+from typing import TYPE_CHECKING, Any
+
+from anabranch._intervals import half_width
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.measure._paths import Path
+    from anabranch.measure._session import Session
+
+#: The arm over all paths.
+ALL = "MPTCP"
+#: The figures that are compared: its name, unit, and whether more is better.
+COMPARED = {
+    "goodput_mbps": ("goodput", "Mb/s", True),
+    "stalled_s": ("time in stalls", "s", False),
+    "startup_s": ("time to the first picture", "s", False),
+    "height": ("mean height", "pixels", True),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """The mean of a figure over trials, half the width of its 95 % interval, and the number of trials."""
+
+    mean: float
+    half: float | None
+    trials: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """The effect of all paths together, compared with one path alone: a mean of differences within trials."""
+
+    figure: str
+    beside: str
+    change: Mean
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.change.half is not None and abs(self.change.mean) > self.change.half
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """An arm: the means of its figures, its paths' shares of the bytes, and notes."""
+
+    name: str
+    figures: Mapping[str, Mean]
+    shares: Mapping[str, float]
+    errors: Sequence[str] = field(default=())
+
+
+def of_session(session: Session, paths: Sequence[Path]) -> dict[str, Any]:
+    """Return the figures of a session. Those that it does not have are None.
+
+    `goodput_mbps` of an HLS stream counts the time in which chunks were loaded, not the pauses in between.
+    `uq18` has the paper's figures by name.
+    """
+    loading = sum(one.came_s - one.asked_s for one in session.chunks) or session.duration_s
+    size = sum(one.bytes for one in session.chunks) or session.bytes
+    viewed = session.playback
+    found: dict[str, Any] = {
+        "arm": session.arm,
+        "trial": session.trial,
+        "error": session.error or None,
+        "bytes": session.bytes,
+        "duration_s": session.duration_s,
+        "goodput_mbps": 8e-6 * size / loading if loading else None,
+        "startup_s": viewed.started_s if viewed else None,
+        "stalls": len(viewed.stalls) if viewed else None,
+        "stalled_s": viewed.stalled_s if viewed else None,
+        "shares": shares(session, paths),
+        "fell_back": session.fell_back,
+    }
+    heights = [one.height for one in session.chunks if one.height]
+    found["height"] = fmean(heights) if heights else None
+    found["uq18"] = _uq18(session, paths)
+    return found
+
+
+def received(session: Session) -> dict[str, int]:
+    """Return the payload that arrived at each address of this host, over the whole session."""
+    most: dict[tuple[str, int], int] = {}
+    for sample in session.samples:
+        for subflow in sample.subflows:
+            most[subflow.local] = max(most.get(subflow.local, 0), subflow.received)
+    found: dict[str, int] = {}
+    for (address, _), count in most.items():
+        found[address] = found.get(address, 0) + count
+    return found
+
+
+def shares(session: Session, paths: Sequence[Path]) -> dict[str, float]:
+    """Return each path's share of the payload that arrived."""
+    names = {path.address: path.name for path in paths}
+    counts = {names[address]: count for address, count in received(session).items() if address in names}
+    whole = sum(counts.values())
+    return {path.name: counts.get(path.name, 0) / whole for path in paths} if whole else {}
+
+
+def _uq18(session: Session, paths: Sequence[Path]) -> dict[str, Any]:
+    """Return the paper's figures: Mb/s, ms, bytes, s and pixels."""
+    rates = _rates(session)
+    trips = _round_trips(session, paths)
+    viewed, heights = session.playback, [one.height for one in session.chunks if one.height]
+    started = viewed.started_s if viewed else None
+    total = session.ended_s
+    return {
+        "Th_avg": fmean(rates) if rates else None,
+        "Th_std": pstdev(rates) if rates else None,
+        "RTT_avg": trips or None,
+        "RTT_diff": max(trips.values()) - min(trips.values()) if len(trips) > 1 else None,
+        "DB_total": sum(received(session).values()),
+        "S_o": started,
+        "P_total": total,
+        "R_total": total - started - viewed.media_s
+        if viewed and total is not None and started is not None
+        else None,
+        "Res_avg": fmean(heights) if heights else None,
+        "Res_ch": sum(one.rate_bps != other.rate_bps for one, other in pairwise(session.chunks))
+        if session.chunks
+        else None,
+    }
+
+
+def _rates(session: Session) -> list[float]:
+    """Return the received bytes of each whole second, in Mb/s."""
+    seconds = [0] * int(session.duration_s)
+    before = 0
+    for at_s, count in session.marks:
+        if int(at_s) < len(seconds):
+            seconds[int(at_s)] += count - before
+        before = count
+    return [8e-6 * count for count in seconds]
+
+
+def _round_trips(session: Session, paths: Sequence[Path]) -> dict[str, float]:
+    """Return the mean of the kernel's smoothed round-trip times on each path, ms."""
+    names = {path.address: path.name for path in paths}
+    values: dict[str, list[float]] = {}
+    for sample in session.samples:
+        for subflow in sample.subflows:
+            if subflow.local[0] in names and subflow.rtt_ms:
+                values.setdefault(names[subflow.local[0]], []).append(subflow.rtt_ms)
+    return {name: fmean(times) for name, times in values.items()}
+
+
+def arms(rows: Sequence[Mapping[str, Any]]) -> list[Arm]:
+    """Return the means of each arm, in the order of the rows."""
+    result = []
+    for name in dict.fromkeys(row["arm"] for row in rows):
+        own = [row for row in rows if row["arm"] == name]
+        whole = [row for row in own if not row["error"]]
+        figures = {key: [row[key] for row in whole if row[key] is not None] for key in COMPARED}
+        means = {key: mean(values) for key, values in figures.items() if values}
+        parts = [row["shares"] for row in whole if row["shares"]]
+        shared = {path: fmean(part[path] for part in parts) for path in parts[0]} if parts else {}
+        result.append(
+            Arm(name=name, figures=means, shares=shared, errors=[row["error"] for row in own if row["error"]])
+        )
+    return result
+
+
+def mean(values: Sequence[float]) -> Mean:
+    """Return the mean of values with its interval."""
+    return Mean(mean=fmean(values), half=half_width(values), trials=len(values))
+
+
+def differences(rows: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """Return the differences between all paths together and the best path alone, figure by figure.
+
+    The best path is that with the largest median goodput.
+    """
+    alone = [arm for arm in arms(rows) if arm.name != ALL and "goodput_mbps" in arm.figures]
+    if not alone:
+        return []
+    best = max(alone, key=lambda arm: median(_values(rows, arm.name, "goodput_mbps").values())).name
+    result = []
+    for figure in COMPARED:
+        with_all, without = _values(rows, ALL, figure), _values(rows, best, figure)
+        changes = [with_all[trial] - without[trial] for trial in with_all if trial in without]
+        if changes and any(with_all[trial] or without[trial] for trial in with_all if trial in without):
+            result.append(Difference(figure=figure, beside=best, change=mean(changes)))
+    return result
+
+
+def _values(rows: Sequence[Mapping[str, Any]], arm: str, figure: str) -> dict[int, float]:
+    """Return a figure of the arm's complete sessions by trial, without those that fell back to TCP."""
+    whole = [row for row in rows if row["arm"] == arm and not row["error"] and not row["fell_back"]]
+    return {row["trial"]: row[figure] for row in whole if row[figure] is not None}
+
+
+def sentence(difference: Difference) -> str:
+    """Return a difference in words."""
+    name, unit, more_is_better = COMPARED[difference.figure]
+    change = difference.change
+    if change.half is None:
+        return f"The {name} changes by {change.mean:+.3g} {unit}. One trial decides nothing."
+    size = f"{abs(change.mean):.3g} {unit} [{change.mean - change.half:.3g}, {change.mean + change.half:.3g}]"
+    if not difference.is_decided:
+        changes = f"it changes by {change.mean:+.3g} {unit} ± {change.half:.3g}"
+        return f"{change.trials} trials do not decide the {name}: {changes}."
+    better = (change.mean > 0) == more_is_better
+    side = "higher" if change.mean > 0 else "lower"
+    if difference.figure.endswith("_s"):
+        side = "longer" if change.mean > 0 else "shorter"
+    return (
+        f"All paths together are {'better' if better else 'worse'} than {difference.beside}: "
+        f"the {name} is {size} {side}."
+    )

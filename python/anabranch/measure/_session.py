@@ -1,0 +1,257 @@
+"""One session: a file or an HLS stream over one socket, with its times and counters."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from anabranch.errors import Fault, InputError
+from anabranch.measure._playback import Playback
+from anabranch.measure._sockets import Connection, Sample, Watch, opened
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+    from anabranch.measure._paths import Host
+    from anabranch.measure._paths import Path as Way
+    from anabranch.media._hls import Playlist, Segment
+
+#: The player stops to request chunks with this much film in its buffer, s.
+_AHEAD_S = 30.0
+#: The share of the last chunk's rate that the next rendition may need.
+_CAUTION = 0.8
+#: The longest wait for the server, s.
+_PATIENCE_S = 15.0
+_PIECE = 64 * 1024
+#: The largest playlist that is read, bytes.
+_LARGEST = 8 * 2**20
+_MOST_REDIRECTS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """A chunk: when it was requested and complete (s), its bytes, and its rendition's height and rate."""
+
+    asked_s: float
+    came_s: float
+    bytes: int
+    height: int | None
+    rate_bps: int | None
+
+
+@dataclass(kw_only=True)
+class Session:
+    """The results of one session. Times are seconds since its first request.
+
+    Attributes
+    ----------
+    arm, trial
+        The name of the arm, and the number of the trial from 0.
+    error
+        Why the session ended early; empty if it did not.
+    bytes, duration_s
+        Received bytes of HTTP bodies, and the time of the last one.
+    marks
+        Pairs of a time and the bytes that had been received.
+    chunks, playback
+        Of an HLS stream: its chunks, and the player.
+    ended_s
+        Of an HLS stream: when the last picture was shown.
+    samples
+        The kernel's counters over time.
+    """
+
+    arm: str
+    trial: int
+    error: str = ""
+    bytes: int = 0
+    duration_s: float = 0.0
+    marks: list[tuple[float, int]] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+    playback: Playback | None = None
+    ended_s: float | None = None
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def fell_back(self) -> bool:
+        """Whether an MPTCP session became TCP."""
+        return bool(self.samples) and self.samples[-1].fell_back
+
+
+def play(
+    host: Host, url: SplitResult, *, arm: str, trial: int, path: Way | None, multipath: bool, limit_s: float
+) -> Session:
+    """Play or download an address, and return what was measured.
+
+    Parameters
+    ----------
+    host, url
+        This host, and the address.
+    arm, trial
+        The session's names.
+    path, multipath
+        The only path to use, and whether to speak MPTCP.
+    limit_s
+        The seconds of film to play, or of a download.
+    """
+
+    def connect() -> socket.socket:
+        return opened(host, multipath=multipath, path=path, timeout_s=_PATIENCE_S)
+
+    port = host.server[1]
+    connection = Connection(url.hostname or "", port, connect, secure=url.scheme == "https")
+    session = Session(arm=arm, trial=trial)
+    viewer = _Viewer(session, connection, url, limit_s)
+    try:
+        with Watch(connection, multipath=multipath) as watch:
+            try:
+                viewer.run()
+            except (OSError, http.client.HTTPException) as error:
+                session.error = str(getattr(error, "strerror", None) or error) or type(error).__name__
+    finally:
+        connection.close()
+    session.samples = watch.samples
+    return session
+
+
+class _Viewer:
+    """Requests what a player would request."""
+
+    def __init__(self, session: Session, connection: Connection, url: SplitResult, limit_s: float) -> None:
+        self._session, self._connection, self._url, self._limit_s = session, connection, url, limit_s
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Play or download until the end or the limit."""
+        address = self._url.geturl()
+        if PurePosixPath(self._url.path).suffix.lower() in (".m3u8", ".m3u"):
+            self._stream(address)
+        else:
+            self._get(address, until_s=self._limit_s)
+        self._session.duration_s = self._now()
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+    def _get(self, address: str, *, until_s: float = inf, span: str = "") -> None:
+        """Read the body at an address until its end, or until a time."""
+        for _ in self._pieces(address, span):
+            if self._now() >= until_s:
+                self._connection.close()
+                break
+
+    def _pieces(self, address: str, span: str = "") -> Iterator[bytes]:
+        """Yield the pieces of the body at an address as they come."""
+        with self._answer(address, span) as answer:
+            while piece := answer.read1(_PIECE):
+                self._session.bytes += len(piece)
+                self._session.marks.append((self._now(), self._session.bytes))
+                yield piece
+
+    def _answer(self, address: str, span: str) -> http.client.HTTPResponse:
+        """Return the server's answer, after redirections to the same server."""
+        headers = {"User-Agent": "anabranch", "Accept-Encoding": "identity"}
+        if span:
+            headers["Range"] = span
+        for _ in range(_MOST_REDIRECTS):
+            self._connection.request("GET", self._target(address), headers=headers)
+            answer = self._connection.getresponse()
+            if answer.status in (200, 206):
+                return answer
+            answer.read(_LARGEST)
+            answer.close()
+            place = answer.getheader("Location")
+            if answer.status not in (301, 302, 303, 307, 308) or not place:
+                message = f"the server answers {answer.status} {answer.reason}"
+                raise InputError([Fault(message=message, where=address)])
+            address = urljoin(address, place)
+        raise InputError([Fault(message="the server redirects again and again", where=address)])
+
+    def _target(self, address: str) -> str:
+        """Return the path and query of an address on the same server."""
+        parts = urlsplit(address)
+        if (parts.scheme, parts.netloc) != (self._url.scheme, self._url.netloc):
+            message = "the address leads to another server"
+            hint = "measure that server's address: one session has one connection"
+            raise InputError([Fault(message=message, where=address, hint=hint)])
+        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+    def _playlist(self, address: str) -> Playlist:
+        """Return a playlist, or its faults."""
+        from anabranch.media import _hls
+
+        named = Path(PurePosixPath(urlsplit(address).path).name)
+        content = b""
+        for piece in self._pieces(address):
+            content += piece
+            if len(content) > _LARGEST:
+                raise InputError(
+                    [Fault(message=f"a playlist of more than {_LARGEST:,} bytes", where=address)]
+                )
+        text = content.decode("utf-8", errors="replace")
+        found = _hls.parse(text, named, query=urlsplit(address).query)
+        if found.faults:
+            raise InputError(found.faults)
+        return found
+
+    def _stream(self, address: str) -> None:
+        """Play an HLS stream: each chunk of the best rendition that the last chunk's rate allows."""
+        master = self._playlist(address)
+        ladder = sorted(
+            (one.bandwidth_bps, one.size[1], urljoin(address, one.uri)) for one in master.variants
+        )
+        lists: dict[str, list[Segment]] = {}
+        if not ladder:
+            ladder, lists[address] = [(0, 0, address)], _present(master)
+        viewed = self._session.playback = Playback()
+        rate, number, chosen = 0.0, 0, ladder[0]
+        while viewed.media_s < self._limit_s:
+            fitting = [one for one in ladder if one[0] <= _CAUTION * rate]
+            chosen = fitting[-1] if fitting else ladder[0]
+            place = chosen[2]
+            if place not in lists:
+                lists[place] = _present(self._playlist(place))
+            if number >= len(lists[place]):
+                break
+            rate = self._chunk(viewed, lists[place][number], chosen)
+            number += 1
+            viewed.advance(self._now())
+            time.sleep(max(0.0, viewed.buffer_s - _AHEAD_S))
+        self._session.ended_s = viewed.finish(self._now())
+
+    def _chunk(self, viewed: Playback, segment: Segment, rendition: tuple[int, int, str]) -> float:
+        """Load a chunk, and return the rate at which it came, in bit/s."""
+        rate_bps, height, place = rendition
+        asked, before = self._now(), self._session.bytes
+        self._get(urljoin(place, segment.uri), span=segment.span or "")
+        came, size = self._now(), self._session.bytes - before
+        viewed.add(came, segment.duration_ns / 1e9)
+        self._session.chunks.append(
+            Chunk(asked_s=asked, came_s=came, bytes=size, height=height or None, rate_bps=rate_bps or None)
+        )
+        return 8 * size / max(came - asked, 1e-6)
+
+
+def _present(playlist: Playlist) -> list[Segment]:
+    """Return the segments that the server has, with their byte ranges as the header `Range` writes them."""
+    if not playlist.ended:
+        message = "a live stream: its playlist has no EXT-X-ENDLIST"
+        hint = "measure a recorded stream, so that every session has the same chunks"
+        raise InputError([Fault(message=message, where=str(playlist.file), hint=hint)])
+    found, ends = [], dict[str, int]()
+    for segment in playlist.segments:
+        span = None
+        if segment.span:
+            length, _, start = segment.span.partition("@")
+            first = int(start) if start else ends.get(segment.uri, 0)
+            ends[segment.uri] = first + int(length)
+            span = f"bytes={first}-{ends[segment.uri] - 1}"
+        if not segment.gap:
+            found.append(replace(segment, span=span))
+    return found

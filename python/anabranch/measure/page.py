@@ -1,0 +1,147 @@
+"""The page of a measurement: the arms, the first trial over time, and UQ18's figures."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _files
+from anabranch._numbers import three_digits
+from anabranch.measure._figures import sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch.measure import Measured, Session
+    from anabranch.report._panels import Curve, Panel
+
+#: The columns of the arms: figure and heading.
+_HEADS = {
+    "goodput_mbps": "goodput, Mb/s",
+    "startup_s": "first picture after, s",
+    "stalled_s": "in stalls, s",
+    "height": "height, pixels",
+}
+_NOTE = (
+    "Th: mean and standard deviation of the throughput of whole seconds, Mb/s. RTT: mean of the kernel's "
+    "smoothed round-trip times, ms; a client has them from its requests only. DB_total: payload that the "
+    "subflows received, MB. S_o, P_total and R_total: start, end and waiting of the playback, s. Res_avg: "
+    "mean height, pixels. Res_ch: changes of rendition. Means over the trials."
+)
+
+
+def write(path: Path, found: Measured) -> Path:
+    """Write the page, and return its place.
+
+    Raises
+    ------
+    MissingError
+        When the file cannot be written.
+    """
+    _files.write(path, build(found), "the report")
+    return path
+
+
+def build(found: Measured) -> str:
+    """Return the page as HTML text."""
+    from anabranch.report import _draw, _page, _panels
+
+    heads, lines = table(found)
+    first = [session for session in found.sessions if session.trial == 0]
+    until = max((session.duration_s for session in first), default=1.0)
+    panels = [panel for session in first if (panel := _panel(session, found)) is not None]
+    figure = _panels.Figure(until_s=max(until, 1.0), panels=panels, stalls=(), changes=())
+    paper_heads, paper_lines = _paper(found.rows)
+    return _page.rendered(
+        "measure.html.j2",
+        title="Measured over this host's paths",
+        url=found.plan.url.geturl(),
+        paths=", ".join(path.name for path in found.plan.host.paths),
+        trials=found.plan.trials,
+        notes=found.notes,
+        verdicts=[sentence(difference) for difference in found.differences],
+        heads=heads,
+        lines=lines,
+        figure=_draw.figure(figure),
+        paper_heads=paper_heads,
+        paper_lines=paper_lines,
+        paper_note=_NOTE,
+    )
+
+
+def table(found: Measured) -> tuple[list[str], list[list[str]]]:
+    """Return a table of the arms: its heads and lines. A figure that no arm has is left out."""
+    arms = found.arms
+    shown = [key for key in _HEADS if any(key in arm.figures for arm in arms)]
+    lines = []
+    for arm in arms:
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in arm.shares.items())
+        lines.append([arm.name, *(_cell(arm.figures, key) for key in shown), shares])
+    return ["arm", *(_HEADS[key] for key in shown), "shares of the bytes"], lines
+
+
+def _cell(figures: Mapping[str, Any], key: str) -> str:
+    """Return a mean with its interval; a dash if the arm has none."""
+    found = figures.get(key)
+    if found is None:
+        return "–"
+    return three_digits(found.mean) + ("" if found.half is None else f" ± {three_digits(found.half)}")
+
+
+def _panel(session: Session, found: Measured) -> Panel | None:
+    """Return the throughput of each path over a session; None if nothing was counted."""
+    from anabranch.report._panels import Panel
+
+    curves = list(_curves(session, found))
+    return Panel(title=f"Throughput, {session.arm}", unit="Mb/s", curves=curves) if curves else None
+
+
+def _curves(session: Session, found: Measured) -> Iterator[Curve]:
+    """Yield the throughput of each path over the last second, from the counters of its subflows."""
+    from anabranch.report._panels import Curve
+
+    begin = session.samples[0].at_s if session.samples else 0.0
+    for place, path in enumerate(found.plan.host.paths):
+        most: dict[int, int] = {}
+        totals = []
+        for sample in session.samples:
+            for subflow in sample.subflows:
+                address, port = subflow.local
+                if address == path.address:
+                    most[port] = max(most.get(port, 0), subflow.received)
+            totals.append((sample.at_s - begin, sum(most.values())))
+        if not totals or not totals[-1][1]:
+            continue
+        points = [(at, _rate(totals, number)) for number, (at, _) in enumerate(totals)]
+        yield Curve(name=path.name, points=points, colour=f"p{place % 8}")
+
+
+def _rate(totals: Sequence[tuple[float, int]], number: int) -> float:
+    """Return the rate over the second before a sample, in Mb/s."""
+    at, total = totals[number]
+    first = next((place for place in range(number + 1) if totals[place][0] >= at - 1.0), number)
+    since, before = totals[first]
+    return 8e-6 * (total - before) / (at - since) if at > since else 0.0
+
+
+def _paper(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Return the means of UQ18's figures of each arm. A figure without values is left out."""
+    names = [name for name in rows[0]["uq18"] if any(row["uq18"][name] is not None for row in rows)]
+    lines = []
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        own = [row["uq18"] for row in rows if row["arm"] == arm and not row["error"]]
+        lines.append([arm, *(_figure(name, [each[name] for each in own]) for name in names)])
+    return ["arm", *names], lines
+
+
+def _figure(name: str, values: Sequence[Any]) -> str:
+    """Return the mean of a figure, or of each path's; a dash without values."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    if isinstance(known[0], dict):
+        paths = dict.fromkeys(path for value in known for path in value)
+        means = {path: fmean(value[path] for value in known if path in value) for path in paths}
+        return ", ".join(f"{path} {three_digits(value)}" for path, value in means.items())
+    return three_digits(fmean(known) / (1e6 if name == "DB_total" else 1))
