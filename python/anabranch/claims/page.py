@@ -23,7 +23,8 @@ Each claim is stated in the study's `claims.toml`, with the smallest effect that
 to this simulator under the studies' assumptions: neither means that a paper measured wrongly. *Inferred*
 claims hold, but a setting of the study decides them: they do not count as reproduced. Claims that were judged
 later, by `--only`, are named in their paper's section with the runs made for them; no worlds around the study
-were run for these.
+were run for these. The pages of [HO20](papers/HO20.md), [LEO24](papers/LEO24.md), [PC16](papers/PC16.md),
+[SD18](papers/SD18.md) and [UQ18](papers/UQ18.md) go through the figures one by one.
 
 *By means* looks at the study and at worlds around it, in each of which one assumption has another value; the
 ranges and their reasons stand in `study.toml`, each fixed before it was computed. A claim holds
