@@ -47,6 +47,11 @@ class TestReading:
         trace = trace_of(tmp_path, "t_s,rate_mbps\n0,1\n")
         assert (trace.length_ns, trace.has_delays) == (10**9, False)
 
+    def test_a_link_has_half_of_a_round_trip(self, tmp_path):
+        trace = trace_of(tmp_path, "t_s,rate_mbps,rtt_ms,loss\n0,1,50,0.1\n1,2,81,0\n")
+        assert [(s.delay_ns, s.loss) for s in trace.steps] == [(25_000_000, 0.1), (40_500_000, 0.0)]
+        assert trace.has_delays
+
     def test_mahimahi_counts_opportunities(self, tmp_path):
         trace = trace_of(tmp_path, "0\n0\n5\n10\n")
         assert trace.opportunities_ms == (0, 0, 5, 10)
@@ -91,6 +96,7 @@ class TestFaults:
             ("hello\nworld\n", 1, "not a known form of trace: `hello`"),
             ("1,2,3\n", 1, "not a known form of trace: `1,2,3`"),
             ("t_s,delay_ms\n0,1\n", 1, "the header is not one of a trace: `t_s,delay_ms`"),
+            ("t_s,rate_mbps,delay_ms,rtt_ms\n0,1,1,2\n", 1, "delay_ms and rtt_ms exclude each other"),
             ("t_s,rate_mbps\n1,1\n2,1\n", 2, "the trace does not begin at 0"),
             ("t_s,rate_mbps\n0,0\n2,0\n", None, "the trace never serves anything"),
             ("5\n4\n9\n", 2, "the trace runs backwards: 0.004 s after 0.005 s"),

@@ -23,7 +23,7 @@ FORMS = {
     "pensieve": "second and Mb/s a line, separated by spaces or a tab",
     "sabre": "JSON: a list of duration_ms, bandwidth_kbps, latency_ms",
 }
-_COLUMNS = ("t_s", "rate_mbps", "delay_ms", "loss")
+_COLUMNS = ("t_s", "rate_mbps", "delay_ms", "rtt_ms", "loss")
 _MS = 10**6
 _SECOND = 10**9
 _MOST_FAULTS = 20
@@ -210,6 +210,9 @@ def _own(
             f"the header is not one of a trace: `{','.join(header)[:80]}`", line, hint=FORMS["anabranch"]
         )
         return None
+    if {"delay_ms", "rtt_ms"} <= set(header):
+        reading.fault("delay_ms and rtt_ms exclude each other", line, hint="an rtt_ms is twice a delay_ms")
+        return None
     steps: list[Step] = []
     before: int | None = None
     for number, row in reading.passing(rows):
@@ -223,6 +226,8 @@ def _own(
         before = at
         mbps = reading.number(values["rate_mbps"], "rate_mbps", number, most=_MOST_BPS / 1e6)
         delay = reading.number(values.get("delay_ms", "0"), "delay_ms", number, most=_MOST_DELAY_MS)
+        # A link carries one direction, so it has half of a round trip.
+        delay += reading.number(values.get("rtt_ms", "0"), "rtt_ms", number, most=2 * _MOST_DELAY_MS) / 2
         steps.append(
             Step(
                 at_ns=at,
@@ -232,7 +237,11 @@ def _own(
             )
         )
     return _stepped(
-        reading, "anabranch", steps, rows[0][0] if rows else line, has_delays="delay_ms" in header
+        reading,
+        "anabranch",
+        steps,
+        rows[0][0] if rows else line,
+        has_delays=bool({"delay_ms", "rtt_ms"} & set(header)),
     )
 
 
