@@ -107,12 +107,14 @@ def network(result: Run) -> None:
     qos = result.qos
     several = sum(row["srtt_ms_mean"] is not None for row in qos["subflows"]) > 1
     drops = "packets dropped by queues" + (", in all" if result.plan["clients"] > 1 else "")
+    sent_again = qos["reinjected_bytes"]
+    reinjected = None if sent_again is None else sent_again / 1e3
     _console.heading("What the network did")
     rows = [
         ("duration", or_dash(result.duration_s, "{:,.2f} s")),
         ("goodput", or_dash(qos["goodput_mbps"], "{:.3f} Mb/s")),
         ("RTT difference", or_dash(qos["rtt_diff_ms"] if several else None, "{:.1f} ms")),
-        ("reinjected", or_dash(qos["reinjected_bytes"], "{:,.0f} B")),
+        ("reinjected", or_dash(reinjected, "{:,.1f} kB")),
         ("longest wait for a byte", or_dash(qos["max_read_gap_s"], "{:.2f} s")),
         (drops, or_dash(qos["queue_drops"], "{:,}")),
     ]
