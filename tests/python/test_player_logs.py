@@ -344,7 +344,8 @@ def test_the_console_of_dashjs(tmp_path):
     file = tmp_path / "dash.txt"
     next_request = "Next fragment request url for stream id 0 and media type video is"
     file.write_text(
-        f"dash.all.debug.js:2513 [1000][StreamProcessor][video] {next_request} https://x/v/1.m4s\n"
+        # The player sends CMCD itself, so its log has the argument, too.
+        f"dash.all.debug.js:2513 [1000][StreamProcessor][video] {next_request} https://x/v/1.m4s?CMCD=br%3D1\n"
         "dash.all.debug.js:2513 [1800][StreamProcessor][video] OnFragmentLoadingCompleted for stream id 0 and media "
         "type video - Url: https://x/v/1.m4s\n"
         "Debug.js:236 [2000][PlaybackController] Native video element event: playing\n"
@@ -405,6 +406,7 @@ def test_events_of_dashjs(tmp_path):
         (b"<?xml version='1.0'?><MPD/>", "XML"),
         (b'1.2.3.4 - - [x] "GET /a HTTP/1.1" 200 3\n', "an access log without CMCD"),
         (b"hello\n", "other text"),
+        (b"a note about CMCD\n", "other text"),
         (b'{"a": 1}', "JSON without events"),
         (b"\x00\x01", "a binary file"),
         (b"", "empty"),

@@ -164,11 +164,12 @@ def _kind(text: str, lines: Sequence[str]) -> str | None:
     rows: list[Any] = []
     if _is_json(text):
         rows = [row for _, row in _json_events.rows(text, lines[:_ENOUGH])[0]]
-    # The first lines of a log may be of the page or of the server.
+    asked, refused = requests(lines[:_ENOUGH])
+    # Players' own logs come first, because the addresses in them may have the argument CMCD.
     found = {
-        "cmcd": any("cmcd" in line.lower() for line in lines[:_ENOUGH]) or bool(requests(lines[:_ENOUGH])[0]),
         "hlsjs": any(map(_json_events.is_hlsjs, rows)) or any(map(_console.HLSJS.search, lines)),
         "dashjs": any(map(_json_events.is_dashjs, rows)) or any(map(_console.DASHJS.search, lines)),
+        "cmcd": bool(asked) or any("CMCD" in one.why for one in refused),
         "vlc": any(map(_vlc.LINE.search, lines)),
     }
     return next((kind for kind, is_it in found.items() if is_it), None)
