@@ -1,6 +1,7 @@
 """Count the methods of the structs of crates `tcp` and `mptcp`, and the fields that other modules can write.
 
-`python tests/house/structs.py` prints both counts, largest first.
+`python tests/house/structs.py` prints both counts, largest first, and the first words of methods that change
+their struct.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ _PLUGINS = "crates/mptcp/src/path_manager"
 _STRUCT = re.compile(r"^(?:pub(?:\([^)]*\))? )?struct (\w+)[^;{(]*\{", re.MULTILINE)
 _IMPL = re.compile(r"^impl(?:<[^{]*?>)? (\w+)(?:<[^{]*?>)? (?:where[^{]*)?\{", re.MULTILINE)
 _METHOD = re.compile(r"^    (?:pub(?:\([^)]*\))? )?(?:const |unsafe )*fn \w+", re.MULTILINE)
+_CHANGING = re.compile(
+    r"^    (?:pub(?:\([^)]*\))? )?(?:const |unsafe )*fn ([a-z0-9]+)\w*(?:<[^(]*>)?\(\s*&(?:'\w+ )?mut self\b",
+    re.MULTILINE,
+)
 _CHANGES = re.compile(r"&(?:'\w+ )?mut self\b")
 _VISIBLE = re.compile(r"^    pub(?:\([^)]*\))? \w+:", re.MULTILINE)
 
@@ -69,12 +74,29 @@ def count(sources: dict[str, str]) -> tuple[Counter[str], Counter[str]]:
     return methods, +visible
 
 
+def verbs(sources: dict[str, str]) -> Counter[str]:
+    """Return how many methods with `&mut self` begin with each word."""
+    bodies = (
+        code[found.end() : closed(code, found.end())]
+        for code in sources.values()
+        for found in _IMPL.finditer(code)
+    )
+    return Counter(word for body in bodies for word in _CHANGING.findall(body))
+
+
 def counts() -> tuple[Counter[str], Counter[str]]:
     """Return [`count`] of the repository."""
     return count(_sources())
+
+
+def first_words() -> Counter[str]:
+    """Return [`verbs`] of the repository."""
+    return verbs(_sources())
 
 
 if __name__ == "__main__":
     for title, numbers in zip(("methods", "visible fields"), counts(), strict=True):
         sys.stdout.write(f"{title}: {sum(numbers.values())}\n")
         sys.stdout.writelines(f"  {number:4} {name}\n" for name, number in numbers.most_common(16))
+    words = first_words()
+    sys.stdout.write(f"first words of methods: {len(words)}\n  {' '.join(sorted(words))}\n")

@@ -6,12 +6,14 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from repository import text
-from structs import count, counts
+from structs import count, counts, first_words, verbs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 METHODS = 60
+#: The largest number of first words of methods that change their struct. It only shrinks.
+FIRST_WORDS = 214
 _ALLOWED = tomllib.loads(text("tests/house/allowlist.toml"))
 
 
@@ -35,6 +37,18 @@ def test_structs_have_few_methods():
 def test_fields_of_structs_with_behaviour_are_private():
     _, visible = counts()
     assert _over(visible, 0, _ALLOWED["visible_fields"]) == []
+
+
+def test_methods_that_change_a_struct_begin_with_few_words():
+    assert len(first_words()) <= FIRST_WORDS, "begin the name with a word of `python tests/house/structs.py`"
+
+
+def test_only_methods_that_change_a_struct_have_a_first_word():
+    source = (
+        "impl A {\n    pub fn take(&mut self) {}\n    fn take_all<T>(\n        &mut self,\n    ) {}\n"
+        "    fn read(&self) {}\n    fn new() {}\n}\nimpl Default for A {\n    fn poll(&mut self) {}\n}\n"
+    )
+    assert verbs({"a.rs": source}) == {"take": 2}
 
 
 def test_methods_are_counted_over_files_and_by_the_struct_of_the_file():

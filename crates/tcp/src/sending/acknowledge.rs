@@ -1,11 +1,8 @@
 //! The processing of an acknowledgement by the parts of the sending half (`tcp_ack`).
 
-mod sizing;
-mod timing;
-
 use crate::config::Moment;
-use anabranch_congestion::{CongestionState, SiblingView};
-use anabranch_units::Instant;
+use anabranch_congestion::{AckSample, CongestionState, SiblingView};
+use anabranch_units::{Duration, Instant};
 use anabranch_wire::Flags;
 
 use super::Sending;
@@ -179,6 +176,111 @@ impl Walk<'_> {
         }
         let (recovery, losses, mut parts) = sending.split(ack.now);
         recovery.answer(&mut parts, losses, flags, delivered.samples.echo)
+    }
+
+    /// Handles the RTT sample of an acknowledgement. Returns the sample for the controller.
+    #[inline]
+    fn sample_rtt(&mut self, delivered: &Delivered) -> Option<Duration> {
+        let Self { sending, ack, .. } = self;
+        let Ack { host, now, .. } = **ack;
+        let (rtt, ca_rtt) = delivered.round_trip(now)?;
+        let (selective, state) = (sending.flight.is_selective(), sending.cwnd.state());
+        if sending.recovery.follows_outage(&delivered.flags, selective, state)
+            && sending.recovery.outlasts_timeout(now, rtt)
+        {
+            // The sample includes the outage and is ignored. A DSACK shows that the path works as before, so
+            // the backoff is reset. Otherwise the RTT may have grown, and the backoff is kept until the next
+            // valid sample (RFC 6298 section 5.7).
+            if delivered.flags.dsack {
+                sending.timers.reset_backoff();
+            }
+            return None;
+        }
+        let positions = (sending.queue.una(), sending.queue.next());
+        sending.timers.sample(Moment { host, now }, rtt, ca_rtt, positions);
+        ca_rtt
+    }
+
+    /// Sets the timer after an acknowledgement.
+    #[inline]
+    fn set_timer(&mut self, delivered: &Delivered, rtt: Option<Duration>, answer: Answer) {
+        let Self { sending, ack, .. } = self;
+        let Ack { host, now, .. } = **ack;
+        if answer.reneges {
+            sending.timers.suspect_reneging(Moment { host, now });
+        } else if delivered.flags.set_timer
+            || (rtt.is_some() && delivered.answers_before(sending.flight.front()))
+        {
+            let (state, awaits_fin) = (sending.cwnd.state(), sending.awaits_fin());
+            let advanced = delivered.flags.una_advanced;
+            sending.timers.set(Moment { host, now }, &sending.flight, state, advanced, awaits_fin);
+        }
+        sending.timers.wait_for_late(Moment { host, now }, answer.verdict.wait);
+    }
+
+    /// Computes the window (`tcp_cong_control`): with PRR during a reduction, otherwise with the controller.
+    /// Then updates the pacing rate.
+    #[inline]
+    fn size_window(
+        &mut self,
+        delivered: &Delivered,
+        rtt: Option<Duration>,
+        answer: Answer,
+        siblings: &mut [SiblingView],
+    ) {
+        let Self { sending, ack, prior } = self;
+        let Ack { host, now, .. } = **ack;
+        let flags = &delivered.flags;
+        let acked = (sending.flight.rate().delivered() - prior.delivered) as u32;
+        let in_flight = sending.flight.in_flight();
+        let reducing = sending.cwnd.reduces_proportionally();
+        if reducing {
+            sending.recovery.reduce(&mut sending.cwnd, in_flight, acked, answer.verdict, flags);
+        }
+        if sending.recovery.repairs_reneging() {
+            sending.flight.rate_mut().discard();
+        }
+        let min_rtt = sending.rtt().min_rtt();
+        let rate = sending.flight.rate_mut().finish(now, min_rtt, sending.mss);
+        // The views of the other connections are current. The own view was created before the
+        // acknowledgement.
+        if let Some(own) = siblings.iter_mut().find(|view| view.id == ack.id) {
+            *own = sending.sibling_view(own.id, own.usable, own.stale);
+        }
+        let sample = AckSample {
+            now,
+            coarse_now: host.coarse(now),
+            tick: host.timer_tick,
+            acked,
+            acked_bytes: delivered.bytes,
+            newly_lost: answer.verdict.lost,
+            delivered: sending.flight.rate().delivered(),
+            delivered_ce: sending.flight.rate().delivered_ce(),
+            echo: flags.echo,
+            mss: sending.mss,
+            next_departure: sending.cwnd.pacer().next_departure(),
+            prior_in_flight: prior.in_flight,
+            in_flight,
+            rtt,
+            maybe_delayed: delivered.maybe_delayed,
+            srtt: sending.rtt().srtt(),
+            min_rtt,
+            rate,
+            snd_nxt: sending.queue.next(),
+            snd_una: sending.queue.una(),
+            cwnd_limited: sending.cwnd.limits_sender(),
+            may_grow: !reducing && flags.una_advanced && acked > 0,
+            paced: sending.cwnd.pacer().enforced(),
+            pacing_rate: sending.cwnd.pacing_rate(),
+            multipath: sending.queue.is_tagged(),
+            id: ack.id,
+            siblings,
+        };
+        sending.cwnd.on_ack(&sample);
+        if sending.cwnd.controller().marks_application_limited() {
+            sending.flight.rate_mut().mark_app_limited(in_flight);
+        }
+        sending.refresh_pacing();
     }
 }
 
