@@ -162,8 +162,7 @@ impl<P> Links<P> {
 
     /// Puts a packet into a link. Returns the link's medium, and whether the medium's timeout may now be
     /// earlier.
-    // A run of 20 MB calls it 28,314 times.
-    #[inline(always)]
+    #[inline]
     pub fn enter(
         &mut self,
         now: Instant,

@@ -85,8 +85,7 @@ impl ReceiveStream {
     /// Out-of-order data beyond `edge` is dropped. `edge` is the end of the window that the peer knows
     /// (`mptcp_data_queue_ofo`), or the end of the data. A piece that crosses the end of the data is cut
     /// there.
-    // A run of 20 MB calls it 14,364 times.
-    #[inline(always)]
+    #[inline]
     pub(super) fn accept(
         &mut self,
         base: u64,
@@ -138,8 +137,7 @@ impl ReceiveStream {
         self.next > before
     }
 
-    // A run of 20 MB calls it 8,227 times.
-    #[inline(always)]
+    #[inline]
     fn absorb(&mut self) {
         while let Some((start, piece, memory)) = self.ahead.take(self.next) {
             let skip = (self.next - start) as usize;
@@ -154,8 +152,7 @@ impl ReceiveStream {
 
     /// Appends the part of a piece before the end of the data. Returns false if the piece is after the end.
     /// In-order data is accepted even beyond the window (`__mptcp_move_skb`).
-    // A run of 20 MB calls it 14,364 times.
-    #[inline(always)]
+    #[inline]
     fn append_within(&mut self, piece: Bytes, memory: u64) -> bool {
         let edge = self.end();
         if self.next + piece.len() as u64 <= edge {
@@ -374,8 +371,7 @@ impl Incoming {
     }
 
     /// Handles data delivered by a subflow, or the peer's FIN on it.
-    // A run of 20 MB calls it 12,777 times.
-    #[inline(always)]
+    #[inline]
     pub(super) fn after_delivery(
         &mut self,
         session: &mut Session,

@@ -202,8 +202,7 @@ impl Context {
     /// Adds the mapping of a segment to its DSS. The payload begins at subflow position `start`. Until the
     /// peer has confirmed `MP_CAPABLE`, the first data carries that option instead. `short` selects data
     /// sequence numbers of 32 bits.
-    // A run of 20 MB calls it 14,445 times.
-    #[inline(always)]
+    #[inline]
     pub(super) fn add_mapping(
         &self,
         segment: &mut Segment,

@@ -82,8 +82,7 @@ impl Transmission<'_> {
     }
 
     /// Returns new data within the windows. A `probe` may exceed the congestion window by one segment.
-    // A run of 20 MB calls it 28,268 times.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn poll_new(&mut self, probe: bool) -> Option<Departure> {
         let Moment { now, .. } = self.moment;
         let in_flight = self.sending.flight.in_flight();
@@ -141,8 +140,7 @@ impl Transmission<'_> {
     /// Creates the scoreboard entry of the next segment, which was `cut` off the queue, and updates the
     /// counts.
     // The caller clones the payload before this call if it needs it, which is faster than a clone here.
-    // A run of 20 MB calls it 14,364 times.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn take_new(
         &mut self,
         in_flight: u32,
@@ -212,8 +210,7 @@ impl Transmission<'_> {
 
     /// Adds a sent segment to the scoreboard and sets the timer. `together`: it was sent at the same time as
     /// the previous one. `more`: another segment of the same socket buffer follows.
-    // A run of 20 MB calls it 14,364 times.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn file_new(&mut self, sent: Sent, more: bool, together: bool, probe: bool) {
         self.count_sent(sent.payload.len() as u64, !sent.opens_buffer);
         self.sending.flight.push(sent);
@@ -251,8 +248,7 @@ impl Transmission<'_> {
 
     /// Returns whether new data may be sent now: data is queued, and no window, pacing or other rule prevents
     /// it. `together` means that a segment was sent at the same time.
-    // A run of 20 MB calls it 28,268 times.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn may_send_new(&mut self, in_flight: u32, together: bool, probe: bool) -> bool {
         let Moment { now, .. } = self.moment;
         if self.sending.queue.queued_bytes() == 0 && !self.sending.queue.fin_due() {

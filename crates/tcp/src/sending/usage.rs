@@ -23,8 +23,7 @@ impl Sending {
     }
 
     /// Validates the window after a transmission. `limited` means that the window is full.
-    // A run of 20 MB calls it 14,452 times.
-    #[inline(always)]
+    #[inline]
     pub(super) fn validate_window(&mut self, moment: Moment<'_>, limited: bool) {
         let used = Use {
             una: self.queue.una(),
