@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from anabranch.claims.judge import Judged
     from anabranch.claims.worlds import Effect, Found, Skill
-    from anabranch.figures.picture import Picture
     from anabranch.study.joint_worlds import World
     from anabranch.study.models import Study
 
@@ -172,22 +171,6 @@ def names(found: Found) -> tuple[str, str] | None:
     """Return the two assumptions of the map, the most important one first; None if there are fewer."""
     first, *others = (one.factor for one in found.effects[""])
     return (first, others[0]) if others else None
-
-
-def picture(found: Found) -> Picture | None:
-    """Return the drawn map, with the number of claims in each world; None without two assumptions."""
-    from anabranch.figures import worlds_map
-    from anabranch.figures.picture import Picture
-
-    both = names(found)
-    if both is None:
-        return None
-    _, _, counts = table(found)
-    chart = worlds_map.chart(counts, both, len(found.claims))
-    return Picture(
-        chart=chart,
-        data=[{both[0]: a, both[1]: b, "claims": n} for (a, b), own in counts.items() for n in own],
-    )
 
 
 def _map(page: Page) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,11 @@ import typer
 
 from anabranch import _files
 from anabranch.cli import _console, _outputs
+from anabranch.cli._films import making_film
 from anabranch.errors import Fault, InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from anabranch._run import Run
@@ -289,24 +289,6 @@ def prepare_film(loaded: Loaded, *, played: bool = False) -> Film | None:
 
     with making_film() as progress:
         return film_of(loaded, played=played, progress=progress)
-
-
-@contextmanager
-def making_film() -> Iterator[Callable[[float, float], None]]:
-    """Show the progress of making a film, if one has to be made, and print its folder."""
-    from anabranch import _cache
-
-    announced = False
-    with _console.progress("making the film", unit="s of film") as progress:
-
-        def heard(done_s: float, whole_s: float) -> None:
-            nonlocal announced
-            if not announced:
-                announced = True
-                _console.note(f"making a film of {whole_s:g} s, once; it is kept in {_cache.place()}")
-            progress(done_s, whole_s)
-
-        yield heard
 
 
 def init(file: Path, *, force: bool) -> None:

@@ -50,7 +50,7 @@ class How:
 
 def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -> None:
     """Make the missing runs, and print the values of simulator and real player side by side."""
-    from anabranch.cli._commands import making_film
+    from anabranch.cli._films import making_film
     from anabranch.study import study as studies
     from anabranch.study.sweep import make_films
     from anabranch.viewed import make, read, record, stored

@@ -98,7 +98,7 @@ def make(
       anabranch media make film.mp4 --duration 20s --rate 3Mbit/s
     """
     from anabranch.cli import _outputs
-    from anabranch.cli._commands import making_film
+    from anabranch.cli._films import making_film
     from anabranch.errors import Fault, InputError
     from anabranch.media.make import make_film
     from anabranch.scenario import units

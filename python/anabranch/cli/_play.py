@@ -89,14 +89,14 @@ def written(folder: Path, *, native: bool = False) -> None:
     MissingError
         When the page's sources are not installed.
     """
-    from anabranch.cli import _commands
+    from anabranch.cli._films import making_film
     from anabranch.play import build
 
     if not (_SOURCE / "index.html").is_file():
         message = "the page is not part of this installation"
         raise MissingError(message, hint="run it from a checkout, or install anabranch again")
     found = None if native else engine()
-    with _commands.making_film() as progress:
+    with making_film() as progress:
         build.write(_SOURCE, folder, progress, engine="native" if found is None else "wasm")
     if found is not None:
         _files.write_bytes(folder / "anabranch.wasm", found.read_bytes(), "the engine")

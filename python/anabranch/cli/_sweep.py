@@ -101,7 +101,7 @@ def make(what: Sweep, how: How, *, told: bool = True) -> bool:
     told
         Print at the end where the results are.
     """
-    from anabranch.cli._commands import making_film
+    from anabranch.cli._films import making_film
     from anabranch.study.drive import drive
     from anabranch.study.runner import Shard
 

@@ -103,13 +103,15 @@ def worlds(name: str, wanted: Wanted, how: How, *, docs: Path | None, as_json: b
 def _with_map(page: Page, docs: Path) -> Page:
     """Write the drawn map into the folder `images` beside the page, and return the page with its name."""
     from anabranch.claims import worlds_page
+    from anabranch.figures import worlds_map
 
-    picture = worlds_page.picture(page.found)
-    if picture is None:
+    both = worlds_page.names(page.found)
+    if both is None:
         return page
     place = docs.parent / "images" / f"{docs.stem}-map.svg"
     place.parent.mkdir(parents=True, exist_ok=True)
-    picture.save(place)
+    _, _, counts = worlds_page.table(page.found)
+    worlds_map.picture(counts, both, len(page.found.claims)).save(place)
     return replace(page, image=f"images/{place.name}")
 
 

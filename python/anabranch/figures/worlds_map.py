@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     import altair as alt
 
+    from anabranch.figures.picture import Picture
+
 #: Width and height of a cell, pixels.
 _WIDE, _HIGH = 130, 44
 #: The share of the scale from which the ground is dark, so that its number is white.
@@ -62,3 +64,11 @@ def chart(
     panel = alt.layer(cell, number).properties(width=alt.Step(_WIDE), height=alt.Step(_HIGH))
     page: alt.ConcatChart = alt.concat(panel)
     return look.dressed(page, labels=9)
+
+
+def picture(counts: Mapping[tuple[str, str], Sequence[int]], names: tuple[str, str], claims: int) -> Picture:
+    """Return the map with its data. The parameters are those of `chart`."""
+    from anabranch.figures.picture import Picture
+
+    data = [{names[0]: a, names[1]: b, "claims": n} for (a, b), own in counts.items() for n in own]
+    return Picture(chart=chart(counts, names, claims), data=data)
