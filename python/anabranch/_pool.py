@@ -28,8 +28,8 @@ def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
     signals.
     """
     with undisturbed():
-        # Forking is not safe, because the parent may have threads, for example of a progress bar.
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
+        context = get_context("fork" if _has_one_thread() else "spawn")
+        pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(os.getpid(),))
     try:
         yield pool
     finally:
@@ -38,9 +38,24 @@ def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _has_one_thread() -> bool:
+    """Return whether this process has a single thread, so that it may be forked.
+
+    A forked worker starts in milliseconds, with everything imported and every scenario loaded. A second
+    thread, for example of polars or a notebook, could hold a lock that the worker would wait for. False where
+    the number of threads is unknown.
+    """
+    try:
+        return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - only counted
+    except OSError:
+        return False
+
+
 def _begin(parent: int) -> None:
     """End this worker when its parent ends or requests it."""
     # A broken pool ends its workers with SIGTERM. The parent handles every other reason to end.
+    # A forked worker has inherited the parent's handlers.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def look() -> None:

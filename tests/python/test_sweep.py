@@ -300,7 +300,7 @@ def test_a_killed_sweep_goes_on_where_it_was(scenario, tmp_path):
     assert done.before + done.now == 40
     assert children
     until = time.monotonic() + 20
-    while any(Path(f"/proc/{child}/cmdline").exists() and b"spawn" in Path(f"/proc/{child}/cmdline").read_bytes()
+    while any(Path(f"/proc/{child}/cmdline").exists() and b"python" in Path(f"/proc/{child}/cmdline").read_bytes()
               for child in children) and time.monotonic() < until:  # fmt: skip
         time.sleep(0.1)
     assert time.monotonic() < until, "the workers outlive their parent"

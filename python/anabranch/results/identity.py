@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _cache
+from anabranch import _cache, _json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +101,7 @@ def of_cell(plan: Mapping[str, Any], plugins: Mapping[str, str]) -> str:
         The hash of the source of each plug-in that does not come with the program, by name.
     """
     rest = {key: value for key, value in plan.items() if key != "run"}
-    text = json.dumps([rest, dict(plugins)], sort_keys=True, separators=(",", ":"))
+    text = f"[{_json.of_plan(rest)},{_json.text(dict(plugins))}]"
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -19,6 +19,7 @@ import os
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from anabranch.errors import Fault, InputError, MissingError
 from anabranch.results import manifest as manifests
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     import polars
 
     from anabranch.results.manifest import Table
+
+#: The files that this process has locked, until they are closed.
+_LOCKED: WeakSet[Any] = WeakSet()
 
 __all__ = [
     "FORMAT",
@@ -342,7 +346,23 @@ def _try_lock(file: Any) -> bool:  # noqa: ANN401 - a binary file
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    _LOCKED.add(file)
     return True
+
+
+def _close_locked() -> None:
+    """Close the locked files in a forked worker, which would otherwise hold the locks of a killed program.
+
+    The descriptors stay valid, and what is buffered is left to the program.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for file in _LOCKED:
+        if not file.closed:
+            os.dup2(nothing, file.fileno())
+    os.close(nothing)
+
+
+os.register_at_fork(after_in_child=_close_locked)
 
 
 def _refuse_other_writers(folder: Path) -> None:

@@ -200,7 +200,10 @@ class Tables:
         """Return the rows of a table from all undamaged files, each once; None if no rows are found."""
         # Read journals before tables: another process may be moving their records into tables.
         self.journal()
-        found = self.joined(table, [pair.get(table) for pair in map(self.pair, ("", EARLIER))])
+        frames = [pair.get(table) for pair in map(self.pair, ("", EARLIER))]
+        if not self.journal() and all(frame is None for frame in frames):
+            return None  # without polars, whose threads would forbid to fork workers
+        found = self.joined(table, frames)
         return found if found.width else None
 
     def joined(self, table: str, frames: Sequence[polars.DataFrame | None]) -> polars.DataFrame:

@@ -5,10 +5,9 @@ The plan's form is described in docs/plan-and-trace.md.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from anabranch import plugins
+from anabranch import _json, plugins
 from anabranch.scenario import _follow, handoffs, queues
 from anabranch.scenario._estimate import delivers as delivers
 from anabranch.scenario._estimate import expected_duration_s as expected_duration_s
@@ -87,7 +86,7 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
 
 def encode(plan: dict[str, Any]) -> str:
     """Return the plan as JSON text. Equal plans give equal texts."""
-    return json.dumps(plan, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _json.of_plan(plan, allow_nan=False)
 
 
 def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
