@@ -141,9 +141,10 @@ def _ordered(wanted: Mapping[str, Any], key: str, rows: Sequence[Mapping[str, st
 
 
 def _word(value: str) -> str:
-    """Return a value as the head of a row or column: a metric in words."""
+    """Return a value as the head of a row or column: a metric or the transport in words."""
     from anabranch.figures import words
 
+    value = value.replace("multipath true", "MPTCP").replace("multipath false", "TCP")
     path, dot, metric = value.partition(".")
     if dot and metric in words.METRICS:
         return f"{path}: {words.METRICS[metric]}"
