@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from anabranch import _cache, _files
 from anabranch.errors import Fault, MediaError
-from anabranch.media import _hls, _variants
+from anabranch.media import _dash, _hls, _variants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,14 +147,15 @@ def of_master(
     spread: float = SPREAD,
     notes: list[Fault] | None = None,
 ) -> dict[str, Any]:
-    """Return the ladder of a master playlist by its declared rates.
+    """Return the ladder of a master playlist or a static DASH manifest by its declared rates.
 
-    A media playlist beside it gives the lengths of the chunks; without one they are as given.
+    A media playlist in its folder, or the manifest, gives the lengths of the chunks. Otherwise they are as
+    given.
 
     Parameters
     ----------
     name
-        The playlist's file or URL as the user wrote it.
+        The file or URL of the playlist or manifest as the user wrote it.
     file
         The file.
     chunk_ns, length_ns, spread
@@ -167,6 +168,8 @@ def of_master(
     MediaError
         With every fault of the playlist.
     """
+    if _dash.is_manifest(file):
+        return _of_manifest(name, file, chunk_ns=chunk_ns, length_ns=length_ns, spread=spread, notes=notes)
     master = _hls.read(file)
     if not master.variants and not master.faults:
         master.fault("no rendition (EXT-X-STREAM-INF)", hint="a ladder is a master playlist's")
@@ -179,8 +182,39 @@ def of_master(
     text = f"sizes of chunks are by BANDWIDTH and {by}, with a spread of {100 * spread:g} %: no chunk is read"
     if notes is not None:
         notes += [Fault(message=one, where=name) for one in (*left_out, text)]
-    stem = Path(urlsplit(name).path if is_url(name) else file.name).stem or "master"
-    return ladder(stem, rungs, lengths or cut(length_ns, chunk_ns), spread)
+    return ladder(_stem(name, file), rungs, lengths or cut(length_ns, chunk_ns), spread)
+
+
+def _stem(name: str, file: Path) -> str:
+    """Return the name of a ladder: that of its file without the ending."""
+    return Path(urlsplit(name).path if is_url(name) else file.name).stem or "master"
+
+
+def _of_manifest(
+    name: str, file: Path, *, chunk_ns: int, length_ns: int, spread: float, notes: list[Fault] | None
+) -> dict[str, Any]:
+    """Return the ladder of a DASH manifest. The parameters are those of `of_master`."""
+    found = _dash.read(file)
+    rungs = [
+        Rung(
+            name=f"{one.height}p-{one.bandwidth_bps // 1000}k"
+            if one.height
+            else f"{one.bandwidth_bps // 1000}k",
+            mean_bps=one.bandwidth_bps / (1 + spread),
+            declares_bps=one.bandwidth_bps,
+            width=one.width,
+            height=one.height,
+            frame_rate=one.frame_rate,
+            codecs=one.codecs,
+        )
+        for one in found.renditions
+    ]
+    by = "segments of the manifest" if found.lengths_ns else f"chunks of {chunk_ns / _SECOND:g} s"
+    text = f"sizes of chunks are by bandwidth and {by}, with a spread of {100 * spread:g} %: no chunk is read"
+    if notes is not None:
+        notes += [Fault(message=one, where=name) for one in (*found.notes, text)]
+    lengths = found.lengths_ns or cut(found.duration_ns or length_ns, chunk_ns)
+    return ladder(_stem(name, file), rungs, lengths, spread)
 
 
 def _declared(variant: Variant, spread: float) -> Rung:
@@ -214,7 +248,9 @@ def _lengths(master: Playlist, variant: Variant) -> list[int] | None:
 
 
 def has_no_files(file: Path) -> bool:
-    """Return whether no media playlist and no chunk of a master playlist is on this host."""
+    """Return whether a ladder is by numbers: a manifest, or a master playlist without files on this host."""
+    if _dash.is_manifest(file):
+        return True
     master = _hls.read(file)
     if master.faults or not master.variants:
         return False
@@ -232,7 +268,7 @@ def has_no_files(file: Path) -> bool:
 
 
 def fetched(url: str) -> Path:
-    """Return the file of a master playlist by URL, which is fetched once and then kept in the cache.
+    """Return the file of a master playlist or manifest by URL. It is fetched once and then kept in the cache.
 
     Raises
     ------
@@ -258,7 +294,9 @@ def fetched(url: str) -> Path:
     fresh = file.with_suffix(f".{os.getpid()}.new.m3u8")
     _files.write_bytes(fresh, text, "the playlist")
     try:
-        if faults := _hls.read(fresh).faults:
+        if _dash.is_manifest(fresh):
+            _dash.read(fresh)
+        elif faults := _hls.read(fresh).faults:
             message = f"not a playlist: `{url[:120]}`: {faults[0].message}"
             raise MediaError([Fault(message=message, hint="open the URL in a browser")])
         fresh.replace(file)
