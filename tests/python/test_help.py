@@ -23,10 +23,13 @@ HEAVY = (
     "advise",
     "calibrate",
     "capture",  # needs the packets of a run
+    "log",  # needs the reports of a run
+    "measure",  # needs a server on the Internet
     "study run",
     "study claims all",
     "study live",  # real films take their time
     "study pilot",  # takes hundreds of runs
+    "study worlds",  # as well
     "study figures results",  # needs a study's results, as the next two need films that were played
     "study why results",
     "study report results",
