@@ -128,8 +128,7 @@ def _manifest(root: Element, file: Path) -> Manifest:
             found.lengths_ns += [_nanoseconds(one) for one in _lengths(period, chosen, lasts)]
     if not found.renditions:
         raise _error(file, "no representation with pictures in the first period")
-    if len(found.lengths_ns) > _MOST_SEGMENTS:
-        raise _error(file, f"more than {_MOST_SEGMENTS:,} segments")
+    _check(len(found.lengths_ns))
     return found
 
 
@@ -231,8 +230,16 @@ def _of_segments(levels: Sequence[Element], lasts: Fraction | None) -> list[Frac
     count = len(levels[-1].findall("SegmentURL"))
     if lasts is None:
         return [each] * count
-    count = count or min(ceil(lasts / each), _MOST_SEGMENTS + 1)
+    count = count or ceil(lasts / each)
+    _check(count)
     return [min(each, lasts - place * each) for place in range(count) if lasts > place * each]
+
+
+def _check(count: int) -> None:
+    """Refuse more segments than any film has."""
+    if count > _MOST_SEGMENTS:
+        message = f"more than {_MOST_SEGMENTS:,} segments"
+        raise ValueError(message)
 
 
 def _of_timeline(timeline: Element, scale: Fraction, lasts: Fraction | None) -> list[Fraction]:
@@ -254,9 +261,7 @@ def _of_timeline(timeline: Element, scale: Fraction, lasts: Fraction | None) -> 
                 message = "segments are repeated to an end that is unknown"
                 raise ValueError(message)
             again = max(ceil((until - now) / each) - 1, 0)
-        if len(found) + again >= _MOST_SEGMENTS:
-            message = f"more than {_MOST_SEGMENTS:,} segments"
-            raise ValueError(message)
+        _check(len(found) + again + 1)
         found += [each / scale] * (again + 1)
         now += each * (again + 1)
     return found
