@@ -107,7 +107,7 @@ def capture(
     if as_json:
         _json(read, found, traced)
     else:
-        _text(read, found)
+        _text(read, found, logged=traced.session if traced is not None and log is not None else ())
         _viewer(traced)
 
 
@@ -210,7 +210,7 @@ def _json(read: Capture, found: Sequence[Session], traced: Traced | None) -> Non
     _console.out(json.dumps(whole, indent=2))
 
 
-def _text(read: Capture, found: Sequence[Session]) -> None:
+def _text(read: Capture, found: Sequence[Session], *, logged: Sequence[Session]) -> None:
     """Write the sessions for a person."""
     counts = read.counts
     duration = counts["duration_s"]
@@ -228,7 +228,7 @@ def _text(read: Capture, found: Sequence[Session]) -> None:
         )
     for session in found[:_MOST_SHOWN]:
         _console.out()
-        _session(session)
+        _session(session, logged=session in logged)
     if len(found) > _MOST_SHOWN:
         _console.out()
         _console.out(f"{len(found) - _MOST_SHOWN:,} more sessions: --json describes them.")
@@ -236,8 +236,8 @@ def _text(read: Capture, found: Sequence[Session]) -> None:
         _console.out(f"{left:,} more TCP connections are only counted.")
 
 
-def _session(session: Session) -> None:
-    """Write one session."""
+def _session(session: Session, *, logged: bool) -> None:
+    """Write one session. With its player's log, the parts that only the log shows are left to that."""
     _console.heading(session.name)
     _console.out(
         f"{session.bytes:,} B to the client in {_seconds(session.duration_s)}, "
@@ -283,6 +283,8 @@ def _session(session: Session) -> None:
     )
     _console.table(headers, rows, left=2)
     for what in session.not_visible:
+        if logged and "player's log" in what:
+            continue
         _console.out(f"Not visible: {what}.")
 
 
