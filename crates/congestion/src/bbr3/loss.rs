@@ -100,8 +100,8 @@ impl Bbr3 {
 
     /// Saves the window (`SaveCwnd`). During a recovery or `ProbeRTT`, a larger saved window is kept.
     pub(super) fn save_cwnd(&mut self, cwnd: u32) {
-        let end_rest = self.in_recovery() || self.state == State::ProbeRtt;
-        self.prior_cwnd = if end_rest { self.prior_cwnd.max(cwnd) } else { cwnd };
+        let is_reduced = self.in_recovery() || self.state == State::ProbeRtt;
+        self.prior_cwnd = if is_reduced { self.prior_cwnd.max(cwnd) } else { cwnd };
     }
 
     /// Restores the saved window (`RestoreCwnd`).
