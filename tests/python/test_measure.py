@@ -54,11 +54,11 @@ def test_all_paths_are_compared_with_the_best_path_within_each_trial():
     rows += [_row("TCP over wifi", trial, 8.0) for trial in range(3)]
     rows += [_row("TCP over lte", trial, 2.0) for trial in range(3)]
     (found,) = _figures.differences(rows)
-    assert (found.figure, found.beside, found.change.mean) == ("goodput_mbps", "TCP over wifi", 4.0)
-    assert found.change.half == pytest.approx(2.484, abs=5e-4)
+    assert (found.figure, found.beside, found.change.value) == ("goodput_mbps", "TCP over wifi", 4.0)
+    assert (found.change.low, found.change.high) == pytest.approx((4 - 2.484, 4 + 2.484), abs=5e-4)
     assert found.is_decided
     assert _figures.sentence(found) == (
-        "All paths together are better than TCP over wifi: the goodput is 4 Mb/s [1.52, 6.48] higher."
+        "All paths together are better than TCP over wifi: the goodput changes by +4 Mb/s [+1.52, +6.48]."
     )
 
 

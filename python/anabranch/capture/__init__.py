@@ -13,9 +13,10 @@ from anabranch.capture._read import Capture, read
 from anabranch.capture._scenario import PathFound, paths
 from anabranch.capture._scenario import write as write_scenario
 from anabranch.capture._trace import Traced, read_capture, traced
-from anabranch.capture._uq18 import figures, uq18
+from anabranch.capture._uq18 import FIGURES, figures, uq18
 
 __all__ = [
+    "FIGURES",
     "Capture",
     "Connection",
     "Exchange",

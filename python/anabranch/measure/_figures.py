@@ -8,12 +8,14 @@ from statistics import fmean, median, pstdev
 from typing import TYPE_CHECKING, Any
 
 from anabranch._intervals import half_width
+from anabranch.results import paired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anabranch.measure._paths import Path
     from anabranch.measure._session import Session
+    from anabranch.results.paired import Effect
 
 #: The arm over all paths.
 ALL = "MPTCP"
@@ -41,12 +43,13 @@ class Difference:
 
     figure: str
     beside: str
-    change: Mean
+    change: Effect
 
     @property
     def is_decided(self) -> bool:
         """Whether the interval leaves out zero."""
-        return self.change.half is not None and abs(self.change.mean) > self.change.half
+        low, high = self.change.low, self.change.high
+        return low is not None and high is not None and not low <= 0 <= high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,9 +190,10 @@ def differences(rows: Sequence[Mapping[str, Any]]) -> list[Difference]:
     result = []
     for figure in COMPARED:
         with_all, without = _values(rows, ALL, figure), _values(rows, best, figure)
-        changes = [with_all[trial] - without[trial] for trial in with_all if trial in without]
-        if changes and any(with_all[trial] or without[trial] for trial in with_all if trial in without):
-            result.append(Difference(figure=figure, beside=best, change=mean(changes)))
+        pairs = paired.matched(with_all, without)
+        # A figure that is zero in all sessions, as stalls often are, is not compared.
+        if any(values.any() for values in pairs):
+            result.append(Difference(figure=figure, beside=best, change=paired.difference(*pairs)))
     return result
 
 
@@ -203,17 +207,16 @@ def sentence(difference: Difference) -> str:
     """Return a difference in words."""
     name, unit, more_is_better = COMPARED[difference.figure]
     change = difference.change
-    if change.half is None:
-        return f"The {name} changes by {change.mean:+.3g} {unit}. One trial decides nothing."
-    size = f"{abs(change.mean):.3g} {unit} [{change.mean - change.half:.3g}, {change.mean + change.half:.3g}]"
+    value = change.value or 0.0
+    if change.low is None or change.high is None:
+        return f"The {name} changes by {value:+.3g} {unit}. One trial decides nothing."
+    interval = f"[{change.low:+.3g}, {change.high:+.3g}]"
     if not difference.is_decided:
-        changes = f"it changes by {change.mean:+.3g} {unit} ± {change.half:.3g}"
-        return f"{change.trials} trials do not decide the {name}: {changes}."
-    better = (change.mean > 0) == more_is_better
-    side = "higher" if change.mean > 0 else "lower"
-    if difference.figure.endswith("_s"):
-        side = "longer" if change.mean > 0 else "shorter"
+        return (
+            f"{change.pairs} trials do not decide the {name}: it changes by {value:+.3g} {unit} {interval}."
+        )
+    better = "better" if (value > 0) == more_is_better else "worse"
     return (
-        f"All paths together are {'better' if better else 'worse'} than {difference.beside}: "
-        f"the {name} is {size} {side}."
+        f"All paths together are {better} than {difference.beside}: "
+        f"the {name} changes by {value:+.3g} {unit} {interval}."
     )

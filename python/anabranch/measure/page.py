@@ -23,12 +23,6 @@ _HEADS = {
     "stalled_s": "in stalls, s",
     "height": "height, pixels",
 }
-_NOTE = (
-    "Th: mean and standard deviation of the throughput of whole seconds, Mb/s. RTT: mean of the kernel's "
-    "smoothed round-trip times, ms; a client has them from its requests only. DB_total: payload that the "
-    "subflows received, MB. S_o, P_total and R_total: start, end and waiting of the playback, s. Res_avg: "
-    "mean height, pixels. Res_ch: changes of rendition. Means over the trials."
-)
 
 
 def write(path: Path, found: Measured) -> Path:
@@ -66,7 +60,7 @@ def build(found: Measured) -> str:
         figure=_draw.figure(figure),
         paper_heads=paper_heads,
         paper_lines=paper_lines,
-        paper_note=_NOTE,
+        paper_note=_note(paper_heads[1:]),
     )
 
 
@@ -131,11 +125,11 @@ def _paper(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]
     lines = []
     for arm in dict.fromkeys(row["arm"] for row in rows):
         own = [row["uq18"] for row in rows if row["arm"] == arm and not row["error"]]
-        lines.append([arm, *(_figure(name, [each[name] for each in own]) for name in names)])
+        lines.append([arm, *(_figure([each[name] for each in own]) for name in names)])
     return ["arm", *names], lines
 
 
-def _figure(name: str, values: Sequence[Any]) -> str:
+def _figure(values: Sequence[Any]) -> str:
     """Return the mean of a figure, or of each path's; a dash without values."""
     known = [value for value in values if value is not None]
     if not known:
@@ -144,4 +138,15 @@ def _figure(name: str, values: Sequence[Any]) -> str:
         paths = dict.fromkeys(path for value in known for path in value)
         means = {path: fmean(value[path] for value in known if path in value) for path in paths}
         return ", ".join(f"{path} {three_digits(value)}" for path, value in means.items())
-    return three_digits(fmean(known) / (1e6 if name == "DB_total" else 1))
+    return three_digits(fmean(known))
+
+
+def _note(names: Sequence[str]) -> str:
+    """Return the meanings of UQ18's figures."""
+    from anabranch.capture import FIGURES
+
+    meanings = "; ".join(f"{name}: {FIGURES[name]}" for name in names)
+    return (
+        f"Means over the trials. {meanings}. Round-trip times are the kernel's smoothed ones; "
+        "a client has them from its requests only."
+    )
