@@ -8,7 +8,7 @@ describes the keys and columns, and the differences between captures at a client
 from anabranch.capture._http import Exchange, exchanges
 from anabranch.capture._http import tables as http_tables
 from anabranch.capture._pair import Connection, Pair, Way, match
-from anabranch.capture._paths import Path, Session, sessions
+from anabranch.capture._paths import NEEDS_LOG, Path, Session, sessions
 from anabranch.capture._read import Capture, read
 from anabranch.capture._scenario import PathFound, paths
 from anabranch.capture._scenario import write as write_scenario
@@ -17,6 +17,7 @@ from anabranch.capture._uq18 import FIGURES, figures, uq18
 
 __all__ = [
     "FIGURES",
+    "NEEDS_LOG",
     "Capture",
     "Connection",
     "Exchange",

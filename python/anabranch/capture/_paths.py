@@ -283,6 +283,8 @@ def _round_trip(
     return None, None, None, None
 
 
+#: The part of a session that only its player's log shows.
+NEEDS_LOG = "pictures, stalls and start-up: they need the player's log"
 #: Fewer samples give no median.
 _LEAST_SAMPLES = 5
 
@@ -297,7 +299,7 @@ def _not_visible(side: str | None, connection: Mapping[str, Any] | None) -> Iter
         yield "segments out of order at the client, and waiting data there: the server sees what it sends"
     else:
         yield "retransmissions, order and round-trip times: the side of the capture is not known"
-    yield "pictures, stalls and start-up: they need the player's log"
+    yield NEEDS_LOG
     yield "window (cwnd) and scheduler: they are not on the wire"
     if connection is not None and not connection["both_keys_seen"]:
         yield "whether joins are genuine: the keys were not captured"

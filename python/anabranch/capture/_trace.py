@@ -83,17 +83,16 @@ class Traced:
     exact: bool = True
     viewed: Callable[[Mapping[str, Any] | None], dict[str, Any] | None] | None = None
 
+    def _table(self, name: str) -> Mapping[str, Any]:
+        """Return the columns of a table. Only rows of a player's log lack values that a capture has."""
+        rows = self.tables.get(name, ())
+        kinds = _columns.kinds(name, self.side, exact=self.exact)
+        table: Mapping[str, Any] = made(kinds if self.viewed is None else _columns.fitting(kinds, rows), rows)
+        return table
+
     def run(self) -> Run:
         """Return the run, with its metrics."""
-        tables = {
-            name: made(
-                _columns.fitting(
-                    _columns.kinds(name, self.side, exact=self.exact), self.tables.get(name, ())
-                ),
-                self.tables.get(name, ()),
-            )
-            for name in _columns.TABLES
-        }
+        tables = {name: self._table(name) for name in _columns.TABLES}
         clients = [
             _columns.without_unseen(client, self.side)
             for client in metrics.by_client(tables, paths=self.paths)

@@ -14,6 +14,7 @@ from anabranch.cli._console import guarded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anabranch import Run
     from anabranch.capture import Capture, Session, Traced
 
 #: The most sessions that are printed one by one.
@@ -97,18 +98,26 @@ def capture(
         read = captures.read(file, progress=bar)
     _warn(read)
     if samples is not None:
-        _files.write(samples, read.samples().write_csv(), "the samples")
-        _console.note(f"wrote {samples}")
+        _write_samples(read, samples)
     found = captures.sessions(read)
-    traced = None
+    run = None
+    logged: Sequence[Session] = ()
     if wanted or (as_json and found):
         traced = _traced(read, session, log, log_offset)
-        _write(read, traced, report, scenario)
+        run = traced.run()
+        _write(read, traced, run, report, scenario)
+        logged = () if log is None else traced.session
     if as_json:
-        _json(read, found, traced)
+        _json(read, found, run)
     else:
-        _text(read, found, logged=traced.session if traced is not None and log is not None else ())
-        _viewer(traced)
+        _text(read, found, logged=logged)
+        _viewer(run)
+
+
+def _write_samples(read: Capture, file: Path) -> None:
+    """Write rates and times as CSV."""
+    _files.write(file, read.samples().write_csv(), "the samples")
+    _console.note(f"wrote {file}")
 
 
 def _refuse_together(other: Path | None, offset_s: float | None) -> None:
@@ -165,26 +174,23 @@ def _traced(read: Capture, session: str | None, log: Path | None, offset_s: floa
     return logs.merge(traced, found, offset_s=offset_s)
 
 
-def _viewer(traced: Traced | None) -> None:
+def _viewer(run: Run | None) -> None:
     """Write what the player's log shows, if there is one."""
     from anabranch.report._log import verdict
 
-    if traced is None or "log" not in traced.summary:
+    if run is None or "log" not in run.summary:
         return
     _console.out()
     _console.heading("Player")
-    sentences, _ = verdict(traced.run())
+    sentences, _ = verdict(run)
     for sentence in sentences:
         _console.out(sentence)
 
 
-def _write(read: Capture, traced: Traced, report: Path | None, scenario: Path | None) -> None:
+def _write(read: Capture, traced: Traced, run: Run, report: Path | None, scenario: Path | None) -> None:
     """Write the page and the scenario of a session."""
     from anabranch import capture as captures
 
-    if report is None and scenario is None:
-        return
-    run = traced.run()
     if report is not None:
         run.report(report)
         _console.note(f"report: {report}")
@@ -193,7 +199,7 @@ def _write(read: Capture, traced: Traced, report: Path | None, scenario: Path | 
             _console.note(f"wrote {written}")
 
 
-def _json(read: Capture, found: Sequence[Session], traced: Traced | None) -> None:
+def _json(read: Capture, found: Sequence[Session], run: Run | None) -> None:
     """Write everything as one JSON object."""
     import dataclasses
     import json
@@ -202,8 +208,7 @@ def _json(read: Capture, found: Sequence[Session], traced: Traced | None) -> Non
     whole["sessions"] = [
         {**dataclasses.asdict(session), "rtt_diff_ms": session.rtt_diff_ms} for session in found
     ]
-    if traced is not None:
-        run = traced.run()
+    if run is not None:
         kept = ("captured_at", "evidence", "begin_unix_s", "sessions", "not_visible", "uq18", "log")
         shown = {name: run.summary[name] for name in kept if name in run.summary}
         whole["largest"] = {**run.to_json(), **shown}
@@ -282,9 +287,9 @@ def _session(session: Session, *, logged: bool) -> None:
         "idle s",
     )
     _console.table(headers, rows, left=2)
-    for what in session.not_visible:
-        if logged and "player's log" in what:
-            continue
+    from anabranch.capture import NEEDS_LOG
+
+    for what in (one for one in session.not_visible if not (logged and one == NEEDS_LOG)):
         _console.out(f"Not visible: {what}.")
 
 

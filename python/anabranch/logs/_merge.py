@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.capture import Traced
+from anabranch.capture import NEEDS_LOG, Traced
 from anabranch.errors import Fault, InputError
 from anabranch.logs import _viewer
 from anabranch.logs._read import read
@@ -131,7 +131,7 @@ def merge(traced: Traced, log: PlayerLog, *, offset_s: float | None = None) -> T
     tables["player"] = _buffers(tables["player"], moved["player"])
     duration_s = max(traced.summary["duration_s"], log.last_s + shift_s)
     tables["connections"] = [{**row, "duration_s": duration_s} for row in tables["connections"]]
-    gone = [one for one in traced.summary["not_visible"] if "player's log" not in one]
+    gone = [one for one in traced.summary["not_visible"] if one != NEEDS_LOG]
     summary = {
         **traced.summary,
         "duration_s": duration_s,
