@@ -169,8 +169,8 @@ def table(found: Found) -> tuple[list[str], list[str], dict[tuple[str, str], lis
 
 def names(found: Found) -> tuple[str, str] | None:
     """Return the two assumptions of the map, the most important one first; None if there are fewer."""
-    first, *others = (one.factor for one in found.effects[""])
-    return (first, others[0]) if others else None
+    factors = [one.factor for one in found.effects[""]]
+    return (factors[0], factors[1]) if len(factors) > 1 else None
 
 
 def _map(page: Page) -> Iterator[str]:
@@ -183,16 +183,16 @@ def _map(page: Page) -> Iterator[str]:
     yield from (f"| {one.factor} | {one.share:.2f} |" for one in effects if one.decided)
     if not any(one.decided for one in effects):
         yield "| none is found | |"
-    if len(effects) < 2:
+    both = names(found)
+    if both is None:
         return
     rows, columns, counts = table(found)
     if page.image:
         yield ""
-        both = f"{effects[0].factor} and {effects[1].factor}"
-        yield f"![Mean number of claims that hold, by {both}]({page.image})"
+        yield f"![Mean number of claims that hold, by {' and '.join(both)}]({page.image})"
     yield ""
-    yield f"Mean number of claims that hold, and in brackets the number of worlds; rows: {effects[0].factor};"
-    yield f"columns: {effects[1].factor}:"
+    yield f"Mean number of claims that hold, and in brackets the number of worlds; rows: {both[0]};"
+    yield f"columns: {both[1]}:"
     yield from ("", f"| | {' | '.join(columns)} |", f"|---|{'--:|' * len(columns)}")
     for row in rows:
         cells = [_mean(counts.get((row, column), [])) for column in columns]

@@ -149,7 +149,7 @@ class Files:
 
 def run(given: Given, *, run: int | None, as_json: bool, files: Files) -> None:
     """Run a scenario and write its results. Without a run number, use that of the link, or 0."""
-    from anabranch.cli import _links, _play
+    from anabranch.cli import _links
 
     loaded = opened(given, files)
     asked = _links.asked(given.scenario, run, changed=bool(given.overrides()))
@@ -163,6 +163,8 @@ def run(given: Given, *, run: int | None, as_json: bool, files: Files) -> None:
         if setup is not None and files.link:
             _links.tell_link(setup, result)
         if setup is not None and files.watch:
+            from anabranch.cli import _play
+
             _play.serve(_links.fragment_of(setup, result))
     _links.compare(asked, result)
 

@@ -97,14 +97,9 @@ def added(
             verdict=verdict,
             judgement=judgement,
             sentence=_sentence(
-                path, base, whole, verdict, words, [with_settings, _price(whole, base, terms)]
+                path, base, whole, verdict, words, [with_settings, terms.added(whole.use, base.use)]
             ),
         )
-
-
-def _price(whole: Used, base: Used, terms: price.Terms) -> str:
-    """Return the price of a path in words; empty without prices."""
-    return terms.added(whole.use, base.use)
 
 
 def _judged(whole: Used, base: Used, one: Measure, comparisons: int) -> judging.Judgement:
