@@ -168,32 +168,64 @@ def of_master(
     MediaError
         With every fault of the playlist.
     """
-    if _dash.is_manifest(file):
-        return _of_manifest(name, file, chunk_ns=chunk_ns, length_ns=length_ns, spread=spread, notes=notes)
+    found = (_of_manifest if _dash.is_manifest(file) else _of_playlist)(file, spread)
+    by = found.cut_by if found.lengths_ns else f"chunks of {chunk_ns / _SECOND:g} s"
+    text = (
+        f"sizes of chunks are by {found.rate} and {by}, with a spread of {100 * spread:g} %: no chunk is read"
+    )
+    if notes is not None:
+        notes += [Fault(message=one, where=name) for one in (*found.notes, text)]
+    stem = Path(urlsplit(name).path if is_url(name) else file.name).stem or "master"
+    lengths = found.lengths_ns or cut(found.duration_ns or length_ns, chunk_ns)
+    return ladder(stem, found.rungs, lengths, spread)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Declared:
+    """The contents of a playlist or manifest.
+
+    Attributes
+    ----------
+    rungs
+        The renditions.
+    lengths_ns
+        The lengths of the chunks; empty if unknown.
+    duration_ns
+        The length of the film; None if unknown.
+    rate, cut_by
+        The names of the rate and of the source of the lengths, for messages.
+    notes
+        Parts that are left out.
+    """
+
+    rungs: Sequence[Rung]
+    lengths_ns: Sequence[int]
+    duration_ns: int | None
+    rate: str
+    cut_by: str
+    notes: Sequence[str]
+
+
+def _of_playlist(file: Path, spread: float) -> _Declared:
+    """Return the contents of a master playlist."""
     master = _hls.read(file)
     if not master.variants and not master.faults:
         master.fault("no rendition (EXT-X-STREAM-INF)", hint="a ladder is a master playlist's")
     if master.faults:
         raise MediaError(master.faults)
     variants, left_out = _variants.chosen(master.variants)
-    lengths = next(filter(None, (_lengths(master, one) for one in variants)), None)
-    rungs = [_declared(one, spread) for one in variants]
-    by = "media playlist" if lengths else f"chunks of {chunk_ns / _SECOND:g} s"
-    text = f"sizes of chunks are by BANDWIDTH and {by}, with a spread of {100 * spread:g} %: no chunk is read"
-    if notes is not None:
-        notes += [Fault(message=one, where=name) for one in (*left_out, text)]
-    return ladder(_stem(name, file), rungs, lengths or cut(length_ns, chunk_ns), spread)
+    return _Declared(
+        rungs=[_declared(one, spread) for one in variants],
+        lengths_ns=next(filter(None, (_lengths(master, one) for one in variants)), ()),
+        duration_ns=None,
+        rate="BANDWIDTH",
+        cut_by="media playlist",
+        notes=left_out,
+    )
 
 
-def _stem(name: str, file: Path) -> str:
-    """Return the name of a ladder: that of its file without the ending."""
-    return Path(urlsplit(name).path if is_url(name) else file.name).stem or "master"
-
-
-def _of_manifest(
-    name: str, file: Path, *, chunk_ns: int, length_ns: int, spread: float, notes: list[Fault] | None
-) -> dict[str, Any]:
-    """Return the ladder of a DASH manifest. The parameters are those of `of_master`."""
+def _of_manifest(file: Path, spread: float) -> _Declared:
+    """Return the contents of a DASH manifest."""
     found = _dash.read(file)
     rungs = [
         Rung(
@@ -209,12 +241,14 @@ def _of_manifest(
         )
         for one in found.renditions
     ]
-    by = "segments of the manifest" if found.lengths_ns else f"chunks of {chunk_ns / _SECOND:g} s"
-    text = f"sizes of chunks are by bandwidth and {by}, with a spread of {100 * spread:g} %: no chunk is read"
-    if notes is not None:
-        notes += [Fault(message=one, where=name) for one in (*found.notes, text)]
-    lengths = found.lengths_ns or cut(found.duration_ns or length_ns, chunk_ns)
-    return ladder(_stem(name, file), rungs, lengths, spread)
+    return _Declared(
+        rungs=rungs,
+        lengths_ns=found.lengths_ns,
+        duration_ns=found.duration_ns,
+        rate="bandwidth",
+        cut_by="segments of the manifest",
+        notes=found.notes,
+    )
 
 
 def _declared(variant: Variant, spread: float) -> Rung:
