@@ -195,7 +195,8 @@ def asked(
         raise InputError(faults)
     application = loaded.scenario.application
     streamed = (film or film_of)(loaded)
-    heights = price.heights_of(streamed) if application.kind == "adaptive" else ()
+    is_priced = application.kind == "adaptive" and price.terms(raw).prices
+    heights = price.heights_of(streamed) if is_priced else ()
     return Asked(
         candidates=tuple(found),
         sweep=Sweep(
