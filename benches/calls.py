@@ -2,14 +2,14 @@
 
 It builds `crates/mptcp/examples/acks.rs` without optimisation and without any inlining (functions with
 `#[inline(always)]` are called, too), and runs it under callgrind. The only measured work is
-`Endpoint::handle_segment` of a sender that has no receiver beside it: recorded acknowledgements of a transfer
+`Endpoint::handle_segment` of a sender that has no receiver: recorded acknowledgements of a transfer
 over MPTCP without loss are replayed to it.
 
 A call counts if caller and callee are in different files of `crates/tcp/src` and `crates/mptcp/src`. A
 closure belongs to the file in which it is written. Calls to and from other crates and the standard library do
 not count. The program prints two figures: all such calls, and the *steps*, which are calls of functions with
-a body of more than one line. The others are accessors: their name says all that they do, and a reader of the
-caller does not open their file. Derived functions, such as a comparison, count as accessors.
+a body of more than one line. The others are accessors: their name describes them completely, and a reader
+of the caller does not open their file. Derived functions, such as a comparison, count as accessors.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def measure(skip: int, count: int) -> Counter[Call]:
     program = [str(target / "debug" / "examples" / "acks"), str(skip), str(count)]
     found: Counter[Call] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        # Callgrind counts calls even where `--toggle-collect` switches costs off, but each dump starts anew.
+        # Callgrind counts calls even where `--toggle-collect` switches costs off. Each dump begins with zero.
         dumps = [f"--dump-{when}=acks::acknowledge" for when in ("before", "after")]
         plain = ["--compress-strings=no", "--compress-pos=no", f"--callgrind-out-file={folder}/out"]
         command = ["valgrind", "--tool=callgrind", *plain, *dumps, *program]

@@ -353,7 +353,7 @@ def _try_lock(file: Any) -> bool:  # noqa: ANN401 - a binary file
 def _close_locked() -> None:
     """Close the locked files in a forked worker, which would otherwise hold the locks of a killed program.
 
-    The descriptors stay valid, and what is buffered is left to the program.
+    The descriptors stay valid. Buffered data is left to the program.
     """
     nothing = os.open(os.devnull, os.O_RDWR)
     for file in _LOCKED:
