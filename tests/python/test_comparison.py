@@ -116,6 +116,8 @@ def test_numbers_are_short_and_not_scientific():
     assert one.with_interval(effect(5.0, 4.999, 5.001)) == "5"
     assert one.with_interval(effect(5.0, 4.8, 5.1), level=0.975) == "5 ± 0.2 at 97.5 %"
     assert one.with_interval(effect(5.0, 4.999, 5.001), level=0.975) == "5"
+    assert measures.score_text(effect(5.0, 4.8, 5.1), "s", level=0.975) == "5 ± 0.2 s at 97.5 %"
+    assert measures.score_text(effect(5.0, 4.999, 5.001), "s", level=0.975) == "5 s"
 
 
 # -- verdicts ----------------------------------------------------------------------------------------

@@ -69,8 +69,7 @@ class Measure:
         if effect.low is None or effect.high is None:
             return text
         width = self.number(max(effect.value - effect.low, effect.high - effect.value))
-        at = "" if level == LEVEL else f" at {100 * level:.3g} %"
-        return text if width == "0" else f"{text} ± {width}{at}"
+        return text if width == "0" else f"{text} ± {width}{at_level(level)}"
 
     def least(self, before: float) -> float:
         """Return the smallest difference that matters, in the results' unit, for a value without the path."""
@@ -180,7 +179,13 @@ TRANSFER = (
 
 def score_text(effect: Effect, unit: str, *, signed: bool = False, level: float = LEVEL) -> str:
     """Return a score, or a difference of scores, with its interval at a level, and its unit."""
-    return f"{Measure(column='', name='score').with_interval(effect, signed=signed, level=level)} {unit}"
+    text = Measure(column="", name="score").with_interval(effect, signed=signed)
+    return f"{text} {unit}{at_level(level) if '±' in text else ''}"
+
+
+def at_level(level: float) -> str:
+    """Return the words that name an interval's level; empty for 95 %."""
+    return "" if level == LEVEL else f" at {100 * level:.3g} %"
 
 
 def primary(found: Sequence[Measure], columns: Collection[str]) -> Measure | None:
