@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.experiments import axes, drawn, page
-from anabranch.figures import colours, sizes, words
+from anabranch.figures import colours, sizes, study, words
 from anabranch.figures.picture import Picture
 from anabranch.results import written
 
@@ -213,3 +213,61 @@ def test_a_study_draws_rows_with_a_numeric_axis_as_lines_and_the_others_as_bars(
     assert set(drawn._by_axis(varied, [*labels, "varied"])) == {""}
     heading = page._heading("picture-discards-over-transport--receive_buffer")
     assert heading == "Picture discards over receive buffer"
+
+
+@pytest.mark.module
+def test_a_folder_of_bulk_runs_has_lines_of_goodput(tmp_path):
+    out = tmp_path / "out"
+    options = ["--grid", "paths.wifi.rtt=20ms,40ms,80ms", "--grid", f"{SCHEDULER}=linux,redundant"]
+    bulk = [
+        "--set",
+        "application.kind=bulk",
+        "--set",
+        "application.duration=1s",
+        "--set",
+        "paths.wifi.loss=0 %",
+    ]
+    told = CliRunner().invoke(
+        app, ["sweep", "two-paths", *options, *bulk, "--trials", "2", "--workers", "1", "--out", str(out)]
+    )
+    assert told.exit_code == 0, told.output
+    found = drawn.every(out)
+    assert {row["line"] for row in found["goodput-mbps"].data} == {"linux", "redundant"}
+    assert {row["x"] for row in found["goodput-mbps"].data} == {20.0, 40.0, 80.0}
+
+
+@pytest.mark.module
+def test_a_metric_that_is_zero_in_every_cell_is_on_no_axis(tmp_path):
+    out = tmp_path / "out"
+    # 10 Mb/s carry a film of 5 Mb/s, so no picture is discarded; 0.5 % loss causes retransmissions.
+    options = ["--grid", f"{SCHEDULER}=linux,min-rtt", "--trials", "1", "--workers", "1", "--out", str(out)]
+    told = CliRunner().invoke(app, ["sweep", "two-paths", *options])
+    assert told.exit_code == 0, told.output
+    found = drawn.every(out)
+    assert "retransmissions" in found
+    assert "picture-discards" not in found
+    assert "discards-retransmissions" not in found
+
+
+@pytest.mark.parametrize(
+    ("cells", "by"),
+    [
+        ([("cubic", "linux"), ("cubic", "min-rtt")], "scheduler"),
+        ([("cubic", "linux"), ("reno", "min-rtt")], "control"),
+        ([("cubic", "linux"), ("cubic", "linux")], "control"),
+    ],
+)
+def test_bars_are_coloured_by_what_varies(cells, by):
+    own = [{"control": control, "scheduler": scheduler} for control, scheduler in cells]
+    assert study._coloured_by(own) == by
+
+
+def test_headings_of_a_page_are_words():
+    heads = ["row", "paths.wifi.rtt", "runs", "goodput_mbps", "retransmissions"]
+    assert page._in_words(heads, 3) == [
+        "row",
+        "round-trip time of wifi",
+        "runs",
+        "goodput, Mb/s",
+        "retransmissions",
+    ]

@@ -28,6 +28,8 @@ BY_FLOW = {"retransmissions-by-flow": "retransmissions", "throughput-by-flow": "
 OVER = "-over-"
 #: The column with a cell's goodput with bulk data.
 CARRIED = "goodput_mbps"
+#: Columns that only runs with a player have. Without them, goodput is drawn too.
+_PLAYED = ("picture_discards", "resolution_mean")
 
 
 def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
@@ -45,15 +47,34 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
     InputError
         When the folder holds no results.
     """
-    from anabranch.experiments import axes
     from anabranch.figures import study
-    from anabranch.results import store
 
     rows = runs(results)
+    played = any(_has(rows, name) for name in _PLAYED)
+    made = _means(results, rows, study.BARS if played else (CARRIED, *study.BARS), dots=dots)
+    flows = [{**row, "path": path, **own} for row in rows for path, own in row["paths"].items()]
+    for name, metric in BY_FLOW.items():
+        known = [row for row in flows if row[metric] is not None]
+        if known:
+            known = _trials(known, (metric,), ("row", "series", "control", "scheduler", "path"))
+            numbers = _plain(known, ("path", metric))
+            made[name] = Picture(chart=study.flows(known, metric, dots=dots), data=numbers)
+    for name, across, up, turned in study.CROSSES:
+        own = cells([row for row in rows if None not in (row.get(across), row.get(up))], (across, up))
+        # Against a metric that is zero in every cell, all marks would lie on one line.
+        if own and all(any(cell[metric] for cell in own) for metric in (across, up)):
+            made[name] = Picture(chart=study.cross(own, across, up, turned=turned), data=own)
+    return made | _over_differences(rows)
+
+
+def _means(results: Path, rows: Sequence[Row], metrics: Sequence[str], *, dots: bool) -> dict[str, Picture]:
+    """Return a figure of each metric that is not zero in every run: lines over a numeric axis, or bars."""
+    from anabranch.experiments import axes
+    from anabranch.results import store
+
     labels, exact = store.made(results).labels, store.made(results).exact
-    is_study = "row" in labels
     # A metric that is zero in every run would have an empty panel.
-    shown = [name for name in study.BARS if _has(rows, name) and any(row.get(name) for row in rows)]
+    shown = [name for name in metrics if _has(rows, name) and any(row.get(name) for row in rows)]
     made: dict[str, Picture] = {}
     for over, (own, found) in _by_axis(rows, labels).items():
         for name in shown:
@@ -64,20 +85,9 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
                 made[title] = bars(own, name, dots=dots)
             else:
                 # A study has bars of its other rows under the metric's own name.
-                title += OVER + over.replace(".", "--") if is_study else ""
+                title += OVER + over.replace(".", "--") if "row" in labels else ""
                 made[title] = axes.picture(own, [name], found, exact=exact)
-    flows = [{**row, "path": path, **own} for row in rows for path, own in row["paths"].items()]
-    for name, metric in BY_FLOW.items():
-        known = [row for row in flows if row[metric] is not None]
-        if known:
-            known = _trials(known, (metric,), ("row", "series", "control", "scheduler", "path"))
-            numbers = _plain(known, ("path", metric))
-            made[name] = Picture(chart=study.flows(known, metric, dots=dots), data=numbers)
-    for name, across, up, turned in study.CROSSES:
-        own = cells([row for row in rows if None not in (row.get(across), row.get(up))], (across, up))
-        if own:
-            made[name] = Picture(chart=study.cross(own, across, up, turned=turned), data=own)
-    return made | _over_differences(rows)
+    return made
 
 
 def _over_differences(rows: Sequence[Row]) -> dict[str, Picture]:

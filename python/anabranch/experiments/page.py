@@ -55,7 +55,7 @@ def build(results: Path) -> str:
 
     made, paper = store.made(results), gather.judged(results)
     heads, lines, words = table(results, worlds.of_cells(made.labels))
-    heads, lines, zeros = _without_zeros(heads, lines, words)
+    heads, lines, zeros = _without_zeros(_in_words(heads, words), lines, words)
     short, whole = summary.unfinished(results)
     counts = _counts(paper)
     verdicts, measured = report.verdicts(results)
@@ -84,6 +84,14 @@ def build(results: Path) -> str:
         notes=made.notes,
         code=made.code,
     )
+
+
+def _in_words(heads: Sequence[str], labels: int) -> list[str]:
+    """Return a table's headings in words with units. Those of the labels are first."""
+    from anabranch.figures import words
+
+    named = [words.key(head) if "." in head else head for head in heads[:labels]]
+    return [*named, *(words.metric(head) for head in heads[labels:])]
 
 
 def _without_zeros(
@@ -142,18 +150,7 @@ def _drawable(results: Path, *, dots: bool) -> tuple[dict[str, Picture], list[st
         _extras.figures()
     except MissingError as error:
         return {}, [f"This page has no figures: {error.fault.sentence()}"]
-    return figures(results, dots=dots), []
-
-
-def figures(results: Path, *, dots: bool) -> dict[str, Picture]:
-    """Return the figures of a page: those of a study, and goodput where nothing is played."""
-    found = drawn.every(results, dots=dots)
-    played = {name.partition(drawn.OVER)[0] for name in found}
-    if not {"picture-discards", "resolution-mean"} & played:
-        rows = drawn.runs(results)
-        if any(row.get(drawn.CARRIED) is not None for row in rows):
-            found = {"goodput": drawn.bars(rows, drawn.CARRIED, dots=dots), **found}
-    return found
+    return drawn.every(results, dots=dots), []
 
 
 def _claims(paper: Paper | None) -> list[dict[str, Any]]:

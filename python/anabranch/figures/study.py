@@ -101,10 +101,11 @@ def _panels(
     import altair as alt
 
     panels = []
+    by = _coloured_by(rows)
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [row for row in rows if row["row"] == name and row.get(metric) is not None]
         if own:
-            base = alt.Chart(look.values(_kept(own, ("series", "control", metric))))
+            base = alt.Chart(look.values(_kept(own, ("series", by, metric))))
             series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
             height = alt.Y(
                 f"mean({metric}):Q",
@@ -112,7 +113,7 @@ def _panels(
                 scale=_from_zero([row[metric] for row in own]),
                 axis=alt.Axis(tickCount=5),
             )
-            bar = base.mark_bar(opacity=0.75).encode(x=series, y=height, color=_colour(own))
+            bar = base.mark_bar(opacity=0.75).encode(x=series, y=height, color=_colour(own, by))
             ends = [_whiskers(cell, metric, metric) for cell in cells if cell["row"] == name]
             interval = (
                 alt.Chart(look.values(ends))
@@ -275,7 +276,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
             scale=alt.Scale(domain=list(marks), range=list(marks.values())),
         )
         point = base.mark_point(filled=True, size=45, opacity=0.9).encode(
-            x=x, y=y, color=_colour(rows), shape=shape
+            x=x, y=y, color=_colour(rows, _coloured_by(rows)), shape=shape
         )
         panels.append(alt.layer(flat, tall, point).properties(title=name, width=_WIDTH, height=_HEIGHT))
     return _page(panels)
@@ -292,13 +293,20 @@ def _whiskers(row: Row, across: str, up: str) -> Row:
     return {**_kept([row], ("series", "control", "scheduler"))[0], "across": x, "up": y, **ends}
 
 
-def _colour(rows: Sequence[Row]) -> alt.Color:
-    """Return the colours of the congestion controls."""
+def _coloured_by(rows: Sequence[Row]) -> str:
+    """Return the column that colours show: the congestion control, or the scheduler if only that varies."""
+    controls, schedulers = ({row.get(name) for row in rows} for name in ("control", "scheduler"))
+    return "scheduler" if len(controls) == 1 and len(schedulers) > 1 else "control"
+
+
+def _colour(rows: Sequence[Row], by: str) -> alt.Color:
+    """Return the colours of the congestion controls or of the schedulers."""
     import altair as alt
 
-    found = colours.of_controls([row["control"] for row in rows])
+    names = [row[by] for row in rows]
+    found = colours.of_controls(names) if by == "control" else colours.of_lines(names)
     scale = alt.Scale(domain=list(found), range=list(found.values()))
-    return alt.Color("control:N", title="control", scale=scale)
+    return alt.Color(f"{by}:N", title=by, scale=scale)
 
 
 def _kept(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Row]:
