@@ -214,7 +214,8 @@ def test_an_undecided_verdict_names_the_trials_that_decide():
             f"adding {found.path} to {found.to[0]} is undecided: waiting from 10 to 9.5 s"
         )
         # Student's t of 3 degrees at 0.05 / 2 has 4.18: 4.18 * 0.707 / 2 = 1.48.
-        assert "(-0.5 ± 1.48 at 97.5 %)" in found.sentence
+        assert "(-0.5 ± 1.48)" in found.sentence
+        assert found.sentence.count("; ± is the 97.5 % interval; ") == 1
         # Differences -1, 0.5, -1, -0.5 have the standard deviation 0.71; two comparisons need z = 2.24.
         wanted = ((2.24 + 0.84) * 0.707 / 0.5) ** 2
         assert wanted < found.judgement.needed < wanted + 5

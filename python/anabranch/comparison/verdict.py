@@ -97,7 +97,12 @@ def added(
             verdict=verdict,
             judgement=judgement,
             sentence=_sentence(
-                path, base, whole, verdict, words, [with_settings, terms.added(whole.use, base.use)]
+                path,
+                base,
+                whole,
+                verdict,
+                words,
+                [_level(words, judgement), with_settings, terms.added(whole.use, base.use)],
             ),
         )
 
@@ -156,9 +161,16 @@ def _words(
         before, after = base.means[one.column].value, whole.means[one.column].value
         if before is None or after is None:
             continue
-        change = one.with_interval(effect, signed=True, level=judgement.level)
+        change = one.with_interval(effect, signed=True)
         words.append(f"{one.name} from {one.number(before)} to {one.number(after)}{unit} ({change})")
     return [*words, judgement.advice] if judgement.advice else words
+
+
+def _level(words: Sequence[str], judgement: judging.Judgement | None) -> str:
+    """Return the level of a sentence's intervals in words; empty for 95 % or without intervals."""
+    if judgement is None or judgement.level == of_application.LEVEL or not any("±" in one for one in words):
+        return ""
+    return f"± is the {100 * judgement.level:.3g} % interval"
 
 
 def _sentence(
