@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.comparison import fidelity
+from anabranch.report import _folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,3 +130,12 @@ def test_another_application_and_scheduler_are_named():
 def test_a_bar_in_an_option_does_not_end_the_cell():
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert r"| `--width CM\|COLUMN` |" in page
+
+
+def test_a_folders_sentence_names_only_settings_that_vary():
+    cells = [
+        {"settings": {"transport.profile": "linux-6.18", "transport.scheduler": name, "paths.a.rtt": "20 ms"}}
+        for name in ("linux", "min-rtt")
+    ]
+    assert _folder._varying(cells, cells[0]) == "transport.scheduler linux"
+    assert _folder._varying(cells[:1], cells[0]) == ""

@@ -117,10 +117,17 @@ def _fidelity(folder: Path) -> list[str]:
                 for key, value in cell["settings"].items()
             ]
             text = fidelity.of(_overrides.apply(raw, given).raw, str(rows["congestion"][0])).sentence
-            which = ", ".join(f"{key} {value}" for key, value in cell["settings"].items())
-            where = f" for the cell with {which}" if which and len(found["cells"]) > 1 else ""
+            where = f" for the cell with {which}" if (which := _varying(found["cells"], cell)) else ""
             return [text.replace("fidelity:", f"Fidelity{where}:", 1)]
     return []
+
+
+def _varying(every: Sequence[Mapping[str, Any]], cell: Mapping[str, Any]) -> str:
+    """Return the settings of a cell in which it differs from others."""
+    own = cell["settings"].items()
+    return ", ".join(
+        f"{key} {value}" for key, value in own if any(one["settings"].get(key) != value for one in every)
+    )
 
 
 def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
