@@ -476,3 +476,21 @@ def test_the_causes_of_cells_are_printed(tmp_path):
     assert one["below_s"].get("capacity", 0) > other["below_s"].get("capacity", 0)
     assert one["unused_mbps"]
     assert CliRunner().invoke(app, ["why", str(out)]).stdout.count("below the top rendition") == 1
+
+
+@pytest.mark.module
+def test_a_scenario_is_explained_without_a_folder():
+    said = CliRunner().invoke(app, ["why", "two-paths", "--set", "application.duration=5s", "--json"])
+    assert said.exit_code == 0, said.output
+    expected = why(anabranch.run("two-paths", set={"application.duration": "5s"})).to_json()
+    assert json.loads(said.stdout) == json.loads(json.dumps(expected))
+
+
+def test_options_of_the_other_kind_are_all_named(tmp_path):
+    said = CliRunner().invoke(app, ["why", "two-paths", "--at", "1", "--by-cell"])
+    assert said.exit_code == 2
+    for option in ("--at", "--by-cell"):
+        assert f"only for a folder of results, which `two-paths` is not ({option})" in said.stderr
+    said = CliRunner().invoke(app, ["why", str(tmp_path), "--seed", "1"])
+    assert said.exit_code == 2
+    assert "(--seed)" in said.stderr

@@ -237,7 +237,13 @@ def report(
 
 
 def why(
-    folder: Folder,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="{DIR|SCENARIO}",
+            help="A folder of results, or a scenario as `anabranch run` takes it, which is simulated.",
+        ),
+    ],
     run: RunId = None,
     decision: Annotated[
         int | None,
@@ -258,6 +264,8 @@ def why(
         bool, typer.Option("--by-cell", help="Instead: print the causes in each cell, over its first trials.")
     ] = False,
     trials: Annotated[int, typer.Option(min=1, help="With --by-cell: runs of each cell.")] = 1,
+    seed: Seed = None,
+    set_: Set = None,
     as_json: Json = False,
 ) -> None:
     """Explain why the picture froze or lost pictures or resolution, and why a run was not better.
@@ -265,20 +273,23 @@ def why(
     Every freeze is divided among the causes of the missing data. A discarded picture has the causes of the
     nearest freeze. If an adaptive player steps down, the causes are those of the data that it lacked to keep
     the rendition. Sentences below the table explain why a higher rendition or a higher rate was not reached.
-    The rate of a path is the scenario's. If the path follows a model, it is the highest rate that it had. For
-    example:
+    The rate of a path is the scenario's. If the path follows a model, it is the highest rate that it had.
+    --seed and --set are for a scenario, the other options for a folder. For example:
 
-      anabranch sweep two-paths --set application.duration=20s --trials 1
-      anabranch why results/two-paths
+      anabranch why adaptive-two-paths
+      anabranch why two-paths --set paths.lte.rate=1Mbit/s
       anabranch sweep adaptive-two-paths --trials 1
-      anabranch why results/adaptive-two-paths
       anabranch why results/adaptive-two-paths --by-cell
       anabranch sweep two-paths --set transport.scheduler=min-rtt --out results/near --trials 1
       anabranch why results/near --at 1
     """
     from anabranch.cli import _sweep, _why
 
-    if by_cell:
+    of_folder = {"--run": run, "--decision": decision, "--at": at, "--by-cell": by_cell or None}
+    folder = _why.folder_of(what, of_folder, {"--seed": seed, "--set": set_})
+    if folder is None:
+        _why.of_scenario(what, seed, tuple(set_ or ()), as_json=as_json)
+    elif by_cell:
         _why.cells(folder, trials=trials, as_json=as_json)
     elif decision is not None or at is not None:
         _sweep.decision(folder, run, number=decision, at_s=at, as_json=as_json)

@@ -1,23 +1,62 @@
-"""`anabranch why`: the causes of a stored run, or of the cells of a folder."""
+"""`anabranch why`: the causes of a stored run, of a scenario's run, or of the cells of a folder."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.cli import _console, _sweep
 from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
+    from anabranch._run import Run
     from anabranch.why import Why
+
+
+def folder_of(what: str, of_folder: Mapping[str, object], of_scenario: Mapping[str, object]) -> Path | None:
+    """Return the folder of results that is named, or None if a scenario is.
+
+    Parameters
+    ----------
+    what
+        The folder or the scenario.
+    of_folder, of_scenario
+        The options that only folders and only scenarios have; None where not given.
+
+    Raises
+    ------
+    InputError
+        When an option of the other kind is given.
+    """
+    is_folder = Path(what).is_dir()
+    kind, wrong = ("a scenario", of_scenario) if is_folder else ("a folder of results", of_folder)
+    faults = [
+        Fault(message=f"only for {kind}, which `{what}` is not", where=option)
+        for option, value in wrong.items()
+        if value is not None
+    ]
+    if faults:
+        raise InputError(faults)
+    return Path(what) if is_folder else None
+
+
+def of_scenario(scenario: str, seed: int | None, keys: tuple[str, ...], *, as_json: bool) -> None:
+    """Simulate a scenario, and print the causes of its freezes, and why it was not better."""
+    from anabranch.cli import _commands
+
+    given = _commands.Given(scenario=scenario, seed=seed, set=keys)
+    loaded = given.load()
+    _console.warn(loaded.warnings)
+    film = _commands.prepare_film(loaded)
+    _explain(_commands.simulate(loaded, film=film, run=0), as_json=as_json)
 
 
 def why(folder: Path, run: str | None, *, as_json: bool) -> None:
     """Print the causes of the freezes, discards and steps down of a stored run, and why it was not better."""
     from anabranch.study import stored
-    from anabranch.why import why as attribute
 
     row, count = stored.find(folder, run)
     _sweep.left_out(folder, shown_by=f"anabranch results {folder} --earlier")
@@ -25,6 +64,13 @@ def why(folder: Path, run: str | None, *, as_json: bool) -> None:
         _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
     with _console.progress("running again") as progress:
         found = stored.open_run(folder, row["identity"], progress=progress)
+    _explain(found, as_json=as_json)
+
+
+def _explain(found: Run, *, as_json: bool) -> None:
+    """Print the causes of a run's freezes, discards and steps down, and why it was not better."""
+    from anabranch.why import why as attribute
+
     causes = attribute(found)
     if as_json:
         _console.out(json.dumps(causes.to_json(), indent=2))

@@ -168,7 +168,7 @@ def _words(
 
 def _level(words: Sequence[str], judgement: judging.Judgement | None) -> str:
     """Return the level of a sentence's intervals in words; empty for 95 % or without intervals."""
-    if judgement is None or judgement.level == of_application.LEVEL or not any("±" in one for one in words):
+    if judgement is None or judgement.level == paired.LEVEL or not any("±" in one for one in words):
         return ""
     return f"± is the {100 * judgement.level:.3g} % interval"
 

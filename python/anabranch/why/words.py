@@ -120,12 +120,13 @@ def _rate(one: Rate, *, several: bool) -> str:
     """Return the rate that was reached, and the causes of the rest by path."""
     rest = max(one.up_mbps - one.carried_mbps, 0.0)
     whose = f"client {one.client}: " if several else ""
+    others = ", of which other clients may take a part," if several else ""
     outages = sorted(one.unused.get(DOWN, {}).items(), key=lambda item: -item[1])
     lost = [f"{path} {three_digits(rate)} Mb/s" for path, rate in outages if rate >= _NAMED_MBPS]
     up = " while up" if lost else ""
     text = (
         f"{whose}{three_digits(one.carried_mbps)} of the {three_digits(one.up_mbps)} Mb/s of payload that "
-        f"the paths could carry by their own rates{up} were used while data was wanted"
+        f"the paths could carry by their own rates{up}{others} were used while data was wanted"
     )
     text += f"; lost while down: {', '.join(lost)}" if lost else ""
     parts = sorted(
