@@ -184,16 +184,16 @@ impl Connection {
             }
             State::SynReceived => {
                 if segment.flags.contains(Flags::SYN) {
-                    subflow.tcp.opening_mut().request();
+                    subflow.tcp.opening_mut().demand_syn();
                     return;
                 }
-                let accepted = subflow.tcp.accepts(now, segment);
+                let accepted = subflow.tcp.accept(now, segment);
                 if !accepted || !self.handle_third(now, index, segment) {
                     return;
                 }
             }
             State::Established => {
-                if !subflow.tcp.accepts(now, segment) {
+                if !subflow.tcp.accept(now, segment) {
                     return;
                 }
             }
@@ -202,23 +202,23 @@ impl Connection {
         if joins && !self.session.stack().mptcp.joins_push {
             // The application writes first. Data that waits is sent together with that write
             // (`mptcp_finish_join`, `mptcp_sync_sndbuf`).
-            self.outgoing.stream_mut().notify_writable(&mut self.session, &mut self.subflows);
+            self.outgoing.stream_mut().report_writable(&mut self.session, &mut self.subflows);
         } else {
             let id = self.subflows[index].tcp.id();
             self.outgoing.begin_answer(&self.session, id);
             self.push(now);
             self.outgoing.end_answer();
         }
-        if self.subflows[index].tcp.supply().expand_buffer_after_ack(now) {
+        if self.subflows[index].tcp.supply().grow_buffer_after_ack(now) {
             self.subflows[index].note_change();
             self.outgoing.note_growth(&mut self.session, &mut self.subflows);
         }
         if self.signals.has_work(&self.session) {
-            self.manage_paths(now);
+            self.update_paths(now);
         }
         let subflow = &mut self.subflows[index];
         let srtt = subflow.tcp.sending().rtt().srtt();
-        subflow.tcp.receive_mut().schedule_delayed_ack(self.session.host(), now, srtt);
+        subflow.tcp.receive_mut().arm_delayed_ack(self.session.host(), now, srtt);
     }
 
     fn handle_established(
@@ -256,7 +256,8 @@ impl Connection {
             }
         }
         if self.session.is_plain() {
-            if let Some(end) = self.closing.judge_repetition(&self.session, &self.incoming, segment)
+            if let Some(end) =
+                self.closing.handle_repetition(&self.session, &self.incoming, segment)
             {
                 self.end_mptcp(now, index, end);
             }
@@ -277,7 +278,7 @@ impl Connection {
             self.handle_failure(now, index, failure);
         }
         let Self { session, subflows, outgoing, incoming, .. } = self;
-        self.closing.follow_subflow(session, subflows, outgoing, incoming, index);
+        self.closing.handle_subflow_fin(session, subflows, outgoing, incoming, index);
     }
 
     /// Stores as much of `bytes` as the send buffer has space for. Returns the number of stored bytes.
@@ -399,12 +400,12 @@ impl Connection {
         most: u32,
         segment: &mut Segment,
     ) -> Option<(&FourTuple, Written)> {
-        self.incoming.finish_reads(now, &self.session, &mut self.subflows);
+        self.incoming.end_reads(now, &self.session, &mut self.subflows);
         self.outgoing.scheduling_mut().report_events(now, &self.session, &self.subflows);
         if self.outgoing.has_delegated(&self.session) {
             self.push(now);
         }
-        self.outgoing.apply_grown_buffers(&mut self.session, &mut self.subflows);
+        self.outgoing.update_grown_buffers(&mut self.session, &mut self.subflows);
         let count = self.subflows.len();
         let mut index = self.subflows.turn();
         for _ in 0..count {
@@ -417,8 +418,8 @@ impl Connection {
             index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.subflows.set_turn(0);
-        self.outgoing.stream_mut().release_subflows(&mut self.subflows);
-        self.outgoing.finish_turn(now, &self.subflows);
+        self.outgoing.stream_mut().clear_subflows(&mut self.subflows);
+        self.outgoing.end_turn(now, &self.subflows);
         if self.subflows.rests_half_open() {
             return None;
         }

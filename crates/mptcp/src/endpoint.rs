@@ -162,7 +162,7 @@ impl Endpoint {
         let number = self.table.made();
         let connection = Connection::connect(config, self.origin(now, number, &self.is_taken()))?;
         let handle = self.adopt(number, connection, None);
-        self.table.number();
+        self.table.next_number();
         self.register(now, handle.slot);
         Ok(handle)
     }
@@ -193,7 +193,7 @@ impl Endpoint {
         if !self.by_token.contains(&token) {
             self.by_token.insert(token, handle.slot);
         }
-        if let Some(entry) = self.table.slot(handle.slot) {
+        if let Some(entry) = self.table.get_slot(handle.slot) {
             entry.ready = true;
             self.ready.push(handle.slot);
         }
@@ -276,7 +276,7 @@ impl Endpoint {
     pub fn remove(&mut self, handle: ConnectionHandle) -> Option<Connection> {
         self.table.get(handle)?;
         let entry = self.table.remove(handle)?;
-        self.leave(&entry);
+        self.on_removed(&entry);
         self.by_token.remove(&entry.connection.token(), |slot| slot == handle.slot);
         for tuple in entry.connection.subflows().known_tuples() {
             self.places.remove(&tuple, |place| place.slot() == Some(handle.slot));
@@ -308,14 +308,14 @@ impl Endpoint {
     /// Updates the table of four-tuples after those of a connection changed.
     #[cold]
     fn register(&mut self, now: Instant, slot: u32) {
-        let Some(entry) = self.table.slot(slot) else { return };
+        let Some(entry) = self.table.get_slot(slot) else { return };
         for Moved { tuple, remains } in entry.connection.take_moved() {
-            let Some(entry) = self.table.slot(slot) else { return };
+            let Some(entry) = self.table.get_slot(slot) else { return };
             let place = entry.connection.subflows().owner_of(tuple).map(|owner| match owner {
                 Owner::HalfOpen => Place::HalfOpen { slot },
                 Owner::Subflow(index) => Place::Subflow { slot, index: index as u8 },
             });
-            self.claim(slot, tuple, place);
+            self.set_place(slot, tuple, place);
             if let Some(remains) = remains
                 && self.places.peek(&tuple).is_none()
             {

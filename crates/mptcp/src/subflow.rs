@@ -94,7 +94,7 @@ impl Subflow {
     }
 
     /// Starts MPTCP after `MP_CAPABLE` was negotiated.
-    pub(crate) fn start_multipath(&mut self) {
+    pub(crate) fn begin_multipath(&mut self) {
         self.context.complete();
         self.tcp.supply().begin_tags();
     }
@@ -201,10 +201,10 @@ impl Subflow {
 
     /// Handles a read of the application. `emptied`: all data was read. `opened`: the connection-level window
     /// is at least twice the last one advertised.
-    pub(crate) fn after_read(&mut self, space: Space, opened: bool, emptied: bool) {
+    pub(crate) fn on_read(&mut self, space: Space, opened: bool, emptied: bool) {
         if self.tcp.state() == State::Established && self.context.is_fully_established() {
             let held = self.is_multipath().then(|| self.context.delivery().held_bytes());
-            self.tcp.receive_mut().after_read(space, opened, emptied, held);
+            self.tcp.receive_mut().on_read(space, opened, emptied, held);
         }
     }
 

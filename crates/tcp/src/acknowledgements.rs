@@ -24,7 +24,7 @@ impl Tcp {
         segment: &mut Segment,
     ) -> bool {
         let Some(probe) = self.receive.take_ack(wanted) else { return false };
-        self.acknowledging(context, Bytes::new(), segment);
+        self.add_acknowledgement(context, Bytes::new(), segment);
         if probe {
             segment.seq = self.sequence.local(self.sending.queue().una().saturating_sub(1));
         }
@@ -42,7 +42,7 @@ impl Tcp {
         segment: &mut Segment,
     ) -> Option<FirstAck> {
         let first = self.receive.take_first_ack()?;
-        self.acknowledging(context, Bytes::new(), segment);
+        self.add_acknowledgement(context, Bytes::new(), segment);
         if let FirstAck::OfMarks { up_to, echoes, .. } = first {
             segment.ack = self.sequence.remote(up_to);
             let flags = segment.flags.without(Flags::ECE);

@@ -19,7 +19,7 @@ pub struct Written {
 
 impl Tcp {
     /// Extends a written segment by those that may follow at once, up to `most` segments in total.
-    pub fn extend_burst(
+    pub fn grow_burst(
         &mut self,
         host: &HostModel,
         context: &EmitContext,
@@ -35,7 +35,8 @@ impl Tcp {
             && length == count as usize * size
             && length + size <= BURST_BYTES as usize
             && let sack_bytes = self.sack_bytes()
-            && let mut transmission = self.sending.transmit(Moment { host, now }, sack_bytes)
+            && let mut transmission =
+                self.sending.begin_transmission(Moment { host, now }, sack_bytes)
             && let Some(follower) = transmission.poll_follower(tag)
         {
             self.receive.on_burst_ack_sent();

@@ -36,13 +36,13 @@ impl Tcp {
         }
         let moment = Moment { host, now: context.now };
         let sack_bytes = self.sack_bytes();
-        let departure = self.sending.transmit(moment, sack_bytes).poll_departure()?;
+        let departure = self.sending.begin_transmission(moment, sack_bytes).poll_departure()?;
         let Departure { start, payload, tag, fin, push, new } = departure;
         // A retransmission counts as data sent before its acknowledgement, and new data as sent after it.
         if !new {
             self.receive.on_data_sent(context.now);
         }
-        self.acknowledging(context, payload, segment);
+        self.add_acknowledgement(context, payload, segment);
         segment.seq = self.sequence.local(start);
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);

@@ -88,7 +88,7 @@ impl Tcp {
     /// Ends the connection at once. It drops all data and sends nothing more except a RST.
     pub fn abort(&mut self) {
         self.state = State::Closed;
-        self.sending.abandon();
+        self.sending.discard_all();
         self.receive.discard();
     }
 

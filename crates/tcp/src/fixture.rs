@@ -90,7 +90,7 @@ pub(super) fn subflow() -> (Tcp, Recorder) {
     let config = TcpConfig { mss: 1012, host: exact(), ..TcpConfig::default() };
     let mut subflow = Tcp::new(SubflowId(0), tuple, true, SeqNumber(0), controller, &config);
     subflow.state = State::Established;
-    subflow.receive.after_syn();
+    subflow.receive.on_syn();
     subflow.sending.settle();
     (subflow, recorder)
 }

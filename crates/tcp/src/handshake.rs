@@ -74,7 +74,7 @@ impl Opening {
     }
 
     /// Requests that a SYN or SYN/ACK is sent. Also called if the peer repeats its SYN.
-    pub fn request(&mut self) {
+    pub fn demand_syn(&mut self) {
         self.due = true;
     }
 
@@ -226,25 +226,25 @@ impl Tcp {
             .negotiated()
             .put_on(segment, Timestamps { value: self.sequence.timestamp(now), echo });
         segment.window = self.receive.window().min(65_535) as u16;
-        self.sending.queue_mut().after_syn();
+        self.sending.queue_mut().on_syn();
         self.opening.on_sent(now, answering, config);
         true
     }
 
     /// Handles the timer of the handshake.
-    pub fn fire_handshake(&mut self, now: Instant) -> HandshakeTimeout {
+    pub fn handle_handshake_timeout(&mut self, now: Instant) -> HandshakeTimeout {
         self.opening.handle_timeout(now, self.state == State::SynReceived)
     }
 
     /// Stores the TCP options of the peer's SYN.
-    pub fn learn_peer(&mut self, segment: &Segment, config: &TcpConfig) {
-        self.sequence.learn_peer(segment);
-        self.receive.after_syn();
+    pub fn on_peer_syn(&mut self, segment: &Segment, config: &TcpConfig) {
+        self.sequence.on_peer_syn(segment);
+        self.receive.on_syn();
         let negotiated = self.receive.negotiated().answered_by(segment);
         let own = config.mss_at(self.tuple.local.ip());
         self.sending.set_peer_mss(segment.mss.unwrap_or(536).min(own).max(MSS_MIN));
-        let ecn = self.ecn.learn_peer(config.ecn, self.active, segment);
-        self.receive.negotiate(negotiated, ecn);
+        let ecn = self.ecn.on_peer_syn(config.ecn, self.active, segment);
+        self.receive.on_negotiated(negotiated, ecn);
         self.update_mss(0);
     }
 
@@ -256,14 +256,14 @@ impl Tcp {
         config: &TcpConfig,
         answered: Option<Answered>,
     ) {
-        self.learn_peer(segment, config);
-        self.opening.request();
+        self.on_peer_syn(segment, config);
+        self.opening.demand_syn();
         if let Some(answered) = answered {
             self.opening.on_answered(answered);
-            self.sending.queue_mut().after_syn();
+            self.sending.queue_mut().on_syn();
         }
         // The window of a SYN is not scaled (RFC 7323 section 2.2).
-        self.sending.queue_mut().window_mut().extend(1, u64::from(segment.window));
+        self.sending.queue_mut().window_mut().advance(1, u64::from(segment.window));
     }
 
     /// Handles the SYN/ACK for our SYN, after its options. The connection is then established and has an RTT

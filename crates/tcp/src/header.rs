@@ -9,7 +9,7 @@ impl Tcp {
     /// Writes a segment with this payload that acknowledges all received data.
     // A run of 20 MB calls it 28,310 times.
     #[inline(always)]
-    pub(crate) fn acknowledging(
+    pub(crate) fn add_acknowledgement(
         &mut self,
         context: &EmitContext,
         payload: Bytes,

@@ -278,7 +278,7 @@ impl Tcp {
     ) -> bool {
         self.sending.queue_mut().set_deferred(false);
         let position = self.sequence.our_position(segment.ack, self.sending.queue().una());
-        if !self.sending.accepts_ack(now, position) {
+        if !self.sending.accept_ack(now, position) {
             return false;
         }
         self.receive.on_cwr(segment);
@@ -286,7 +286,7 @@ impl Tcp {
         let window = self.peer_window(segment);
         let mut resized = false;
         if window > self.sending.queue().window().largest() {
-            resized = self.sending.raise_largest_window(window, self.receive.negotiated().bytes());
+            resized = self.sending.grow_largest_window(window, self.receive.negotiated().bytes());
         }
         let peer_position = self.sequence.peer_position(segment.seq, self.receive.next());
         let ack = Ack {
@@ -307,8 +307,8 @@ impl Tcp {
 
     /// Handles the retransmission timer if it is due. Returns false if the peer has not answered for too
     /// long.
-    pub fn fire_timer(&mut self, moment: Moment<'_>) -> bool {
-        let fired = self.sending.fire_timer(moment);
+    pub fn handle_timeout(&mut self, moment: Moment<'_>) -> bool {
+        let fired = self.sending.handle_timeout(moment);
         if fired == Fired::WindowProbe {
             self.receive.demand_probe();
         }
@@ -358,7 +358,7 @@ impl Tcp {
     }
 
     /// Requests an immediate acknowledgement.
-    pub fn ack_now(&mut self) {
+    pub fn demand_ack(&mut self) {
         if self.state == State::Established {
             self.receive.demand_ack();
         }

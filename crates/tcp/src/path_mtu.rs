@@ -31,7 +31,7 @@ impl Tcp {
     /// Handles a router's report that our packet was larger than `mtu` bytes. Returns whether segments must
     /// become smaller; the caller then recomputes their size. The quoted sequence number `seq` must be in
     /// flight. An attacker who is not on the path cannot know it (RFC 5927 section 4.1, `tcp_v4_err`).
-    pub fn accepts_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
+    pub fn handle_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
         let outstanding = self
             .sequence
             .local(self.sending.queue().next())

@@ -92,7 +92,7 @@ impl OutOfOrder {
     /// Inserts the bytes that are new, with their part of `memory`.
     pub fn insert(&mut self, start: u64, payload: Bytes, memory: u64) -> Inserted {
         let inserted = self.0.get_or_insert_default().insert(start, payload, memory);
-        self.tidy();
+        self.clear_if_empty();
         inserted
     }
 
@@ -102,7 +102,7 @@ impl OutOfOrder {
     #[inline(always)]
     pub fn take(&mut self, next: u64) -> Option<(u64, Bytes, u64)> {
         let taken = self.0.as_mut()?.take(next);
-        self.tidy();
+        self.clear_if_empty();
         taken
     }
 
@@ -110,12 +110,12 @@ impl OutOfOrder {
     pub(crate) fn truncate(&mut self, end: u64) {
         if let Some(held) = &mut self.0 {
             held.truncate(end);
-            self.tidy();
+            self.clear_if_empty();
         }
     }
 
     #[inline]
-    fn tidy(&mut self) {
+    fn clear_if_empty(&mut self) {
         if self.0.as_ref().is_some_and(|held| held.is_empty()) {
             self.0 = None;
         }
@@ -197,7 +197,7 @@ impl Held {
         self.bytes += payload.len() as u64;
         self.memory += memory;
         self.pieces.push_back((start, (payload, memory as u32)));
-        if self.costs_too_much() { self.prune() } else { Inserted::Kept(run, end) }
+        if self.costs_too_much() { self.shrink() } else { Inserted::Kept(run, end) }
     }
 
     /// Inserts data that starts before the end of the last run.
@@ -212,10 +212,10 @@ impl Held {
             return Inserted::Duplicate;
         };
         self.runs.insert(last.0, last.1);
-        let joined = self.join(start, end, payload, memory);
+        let joined = self.insert_touching(start, end, payload, memory);
         self.last = self.runs.pop_last();
         match joined {
-            Some(_) if self.costs_too_much() => self.prune(),
+            Some(_) if self.costs_too_much() => self.shrink(),
             Some((start, end)) => Inserted::Kept(start, end),
             None => Inserted::Duplicate,
         }
@@ -223,7 +223,13 @@ impl Held {
 
     /// Stores the new bytes of `payload` with their part of `memory`. Returns their run, or `None` if no byte
     /// is new.
-    fn join(&mut self, start: u64, end: u64, payload: &Bytes, memory: u64) -> Option<(u64, u64)> {
+    fn insert_touching(
+        &mut self,
+        start: u64,
+        end: u64,
+        payload: &Bytes,
+        memory: u64,
+    ) -> Option<(u64, u64)> {
         let part = |bytes: u64| share(memory, bytes, end - start);
         let (mut joined, mut position) = ((start, end), start);
         while let Some((run_start, run_end)) = self.runs.ending_from(start)
@@ -235,7 +241,7 @@ impl Held {
             self.runs.remove(run_end);
             if position < run_start {
                 let gap = (position - start) as usize..(run_start - start) as usize;
-                self.file(position, payload.slice(gap), part(run_start - position));
+                self.insert_fragment(position, payload.slice(gap), part(run_start - position));
             }
             position = run_end;
             joined = (joined.0.min(run_start), joined.1.max(run_end));
@@ -244,14 +250,18 @@ impl Held {
             }
         }
         if position < end {
-            self.file(position, payload.slice((position - start) as usize..), part(end - position));
+            self.insert_fragment(
+                position,
+                payload.slice((position - start) as usize..),
+                part(end - position),
+            );
         }
         self.runs.insert(joined.0, joined.1);
         Some(joined)
     }
 
     /// Stores a fragment that did not arrive in ascending order.
-    fn file(&mut self, start: u64, piece: Bytes, memory: u64) {
+    fn insert_fragment(&mut self, start: u64, piece: Bytes, memory: u64) {
         self.bytes += piece.len() as u64;
         self.memory += memory;
         self.filed.insert(start, (piece, memory as u32));
@@ -272,7 +282,7 @@ impl Held {
         self.bytes -= piece.len() as u64;
         let end = start + piece.len() as u64;
         if let Some((_, run_end)) = self.runs.first() {
-            self.runs.shorten_first(end, run_end);
+            self.runs.cut_first(end, run_end);
         } else {
             self.last = self.last.map(|last| (end, last.1)).filter(|last| last.0 < last.1);
         }
@@ -282,12 +292,12 @@ impl Held {
     /// Drops all bytes from position `end` on.
     pub(crate) fn truncate(&mut self, end: u64) {
         while self.last.is_some_and(|last| last.1 > end) {
-            self.drop_last(end);
+            self.discard_last(end);
         }
     }
 
     /// Drops the last fragment, or its bytes from `end` on.
-    fn drop_last(&mut self, end: u64) {
+    fn discard_last(&mut self, end: u64) {
         let behind = self.pieces.back().map(|(start, _)| *start);
         let filed = self.filed.last_key_value().map(|(start, _)| *start);
         let last = if behind > filed { self.pieces.pop_back() } else { self.filed.pop_last() };
@@ -300,7 +310,7 @@ impl Held {
         let cut = start.max(end);
         if cut > start {
             let left = share(memory.into(), cut - start, length);
-            self.file(start, piece.slice(..(cut - start) as usize), left);
+            self.insert_fragment(start, piece.slice(..(cut - start) as usize), left);
         }
         self.last = if cut > run_start { Some((run_start, cut)) } else { self.runs.pop_last() };
     }
@@ -317,10 +327,10 @@ impl Held {
     /// Joins small fragments (`tcp_collapse_ofo_queue`). If that is not enough, drops the fragments with the
     /// highest positions, an eighth of all at a time (`tcp_prune_ofo_queue`).
     #[cold]
-    fn prune(&mut self) -> Inserted {
+    fn shrink(&mut self) -> Inserted {
         self.collapse();
         while self.count() * OVERHEAD > (GRANTED + self.bytes) / 8 * 7 {
-            self.drop_last(0);
+            self.discard_last(0);
         }
         Inserted::Pruned
     }

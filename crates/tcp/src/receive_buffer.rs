@@ -144,8 +144,8 @@ impl ReceiveBuffer {
 
     /// Grows the buffer to `memory` bytes, the memory of waiting data, up to the maximum
     /// (`tcp_clamp_window`).
-    pub(crate) fn admit(&mut self, memory: u64) {
-        self.enlarge(memory.min(self.memory_max));
+    pub(crate) fn grow_for_waiting(&mut self, memory: u64) {
+        self.grow_to(memory.min(self.memory_max));
     }
 
     /// Returns the window of the whole buffer, in bytes.
@@ -252,16 +252,16 @@ impl ReceiveBuffer {
     /// (`tcp_data_queue_ofo`, `mptcp_data_queue_ofo`). `ahead` is the distance from the next expected byte to
     /// the end of the data.
     #[inline]
-    pub fn make_room(&mut self, ahead: u64) {
+    pub fn grow_ahead(&mut self, ahead: u64) {
         if self.sizing == ReceiveSizing::Ratio && 2 * self.space + ahead > self.window {
             self.grow(self.space, ahead);
         }
     }
 
     /// Makes the buffer at least as large as `other`, that of a connection that delivers data.
-    pub fn follow(&mut self, other: &Self) {
+    pub fn grow_like(&mut self, other: &Self) {
         if self.sizing == ReceiveSizing::Ratio {
-            self.enlarge(other.memory);
+            self.grow_to(other.memory);
         }
     }
 
@@ -280,7 +280,7 @@ impl ReceiveBuffer {
         let growth = window * copied.saturating_sub(self.space) / self.space;
         let window = window + 2 * growth + ahead;
         self.space = copied;
-        self.enlarge((window * 256 / self.ratio).min(self.memory_max))
+        self.grow_to((window * 256 / self.ratio).min(self.memory_max))
     }
 
     /// Adjusts the buffer as in Linux 4.14 (`tcp_rcv_space_adjust`). The window is twice the bytes read, plus
@@ -297,15 +297,15 @@ impl ReceiveBuffer {
         let least = self.segment + OVERHEAD;
         let short = (2 * self.segment).saturating_sub(least);
         let each = least + short.next_multiple_of(MEMORY_STEP);
-        self.enlarge((window / self.segment * each).min(self.memory_max))
+        self.grow_to((window / self.segment * each).min(self.memory_max))
     }
 
     /// Adds the buffer of another connection (`mptcp_init_buffer_space`).
     pub fn add(&mut self, other: &Self) {
-        self.enlarge((self.memory + other.memory).min(self.memory_max));
+        self.grow_to((self.memory + other.memory).min(self.memory_max));
     }
 
-    fn enlarge(&mut self, memory: u64) -> bool {
+    fn grow_to(&mut self, memory: u64) -> bool {
         let grew = memory > self.memory;
         if grew {
             self.memory = memory;
@@ -404,9 +404,9 @@ mod tests {
     fn receive_window_grows_for_out_of_order_data() {
         // `tcp_data_queue_ofo`: twice the bytes of an RTT plus the out-of-order distance must fit.
         let mut buffer = buffer();
-        buffer.make_room(45_536);
+        buffer.grow_ahead(45_536);
         assert_eq!(buffer.window(), 65_536);
-        buffer.make_room(45_537);
+        buffer.grow_ahead(45_537);
         assert_eq!((buffer.window(), buffer.space()), (65_537, 10_000));
     }
 
@@ -417,12 +417,12 @@ mod tests {
         let mut own = buffer();
         own.set_ratio(64);
         let mut subflow = buffer();
-        own.follow(&subflow);
+        own.grow_like(&subflow);
         assert_eq!(own.window(), 32_768);
         assert!(subflow.grow(20_000, 0), "120,000 bytes of window, 240,000 of memory");
-        own.follow(&subflow);
+        own.grow_like(&subflow);
         assert_eq!(own.window(), 60_000);
-        own.follow(&buffer());
+        own.grow_like(&buffer());
         assert_eq!(own.window(), 60_000);
     }
 
@@ -473,7 +473,7 @@ mod tests {
         buffer.space = 250_000;
         assert!(buffer.grow(300_000, 90_000));
         assert_eq!(buffer.window(), 430 * 2984 / 2, "what waits out of order does not count");
-        buffer.make_room(10_000_000);
+        buffer.grow_ahead(10_000_000);
         assert_eq!(buffer.window(), 430 * 2984 / 2);
         // Another connection adds its buffer (`mptcp_init_buffer_space`), up to the maximum of 3 MiB of
         // window.

@@ -147,7 +147,7 @@ impl Receiver {
     }
 
     /// Handles an echoed timestamp. Only a `full` segment gives a sample.
-    fn measure_rtt(&mut self, now: Instant, echo: u32, full: bool) {
+    fn sample_rtt(&mut self, now: Instant, echo: u32, full: bool) {
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
         // Only the first segment that echoes a timestamp gives a sample, and only if it is full.
         let known = echo == self.last_echo && !self.shared;
@@ -174,8 +174,8 @@ impl Receiver {
     }
 
     /// Handles the peer's SYN, which occupies position 0.
-    pub(crate) fn after_syn(&mut self) {
-        self.assembly.after_syn();
+    pub(crate) fn on_syn(&mut self) {
+        self.assembly.on_syn();
         self.advertised_at = 1;
     }
 
@@ -197,7 +197,7 @@ impl Receiver {
     }
 
     /// Stores the negotiated options, and whether both ends use ECN.
-    pub(super) fn negotiate(&mut self, negotiated: Agreed, ecn: bool) {
+    pub(super) fn on_negotiated(&mut self, negotiated: Agreed, ecn: bool) {
         self.negotiated = negotiated;
         self.ecn.set_agreed(ecn);
     }
@@ -209,8 +209,8 @@ impl Receiver {
 
     /// Grows the buffer for `unread` bytes of memory of in-order data that the layer above cannot take
     /// (`tcp_clamp_window`).
-    pub fn hold_unread(&mut self, unread: u64) {
-        self.buffer.admit(unread + self.assembly.out_of_order_memory());
+    pub fn grow_for_unread(&mut self, unread: u64) {
+        self.buffer.grow_for_waiting(unread + self.assembly.out_of_order_memory());
     }
 
     /// Returns the remaining part of the last advertised window.
@@ -291,7 +291,7 @@ impl Receiver {
         self.ecn.echo_mark(segment);
         self.ack.limit_quick_acks(self.is_short(space));
         let scale = self.negotiated.receive_scale;
-        let window = self.select_window(space, u64::from(self.ack.received_mss()), promised);
+        let window = self.next_window(space, u64::from(self.ack.received_mss()), promised);
         segment.window = (window >> scale).min(65_535) as u16;
         self.ack.on_ack_sent();
         self.assembly.reports.on_ack_sent();
@@ -310,7 +310,7 @@ impl Receiver {
         let grew =
             arrival != Arrival::Duplicate && (opens || self.grow(load, in_order, waiting, mss));
         if !in_order {
-            self.buffer.make_room(self.assembly.span());
+            self.buffer.grow_ahead(self.assembly.span());
         }
         grew
     }
@@ -361,7 +361,7 @@ impl Receiver {
     /// connection's own window would depend on data of other connections (`mptcp_set_rwin`; RFC 8684 section
     /// 3.3.1).
     #[inline]
-    fn select_window(&mut self, space: Space, mss: u64, promised: Option<u64>) -> u64 {
+    fn next_window(&mut self, space: Space, mss: u64, promised: Option<u64>) -> u64 {
         let scale = self.negotiated.receive_scale;
         let current = promised.unwrap_or_else(|| whole_units(self.window_left(), scale));
         let window = self.offer(space, mss, scale).max(current);

@@ -133,8 +133,8 @@ impl Sending {
         // `tcp_init_buffer_space`. This size is reported to the layer above at once.
         let (cwnd, factor) = self.cwnd.buffer_growth();
         self.buffer.grow(cwnd, factor);
-        self.buffer.tell();
-        self.refresh_pacing();
+        self.buffer.report();
+        self.update_pacing();
     }
 
     /// Returns a mutable reference to the tag state. When tags end, queued data keeps its tags, and the next
@@ -159,9 +159,9 @@ impl Sending {
     }
 
     /// Ends the connection at once. All data is dropped, sent or not.
-    pub(super) fn abandon(&mut self) {
-        self.queue.abandon();
-        self.flight.abandon();
+    pub(super) fn discard_all(&mut self) {
+        self.queue.discard_all();
+        self.flight.discard_all();
     }
 
     /// Returns the queue of data to send.
@@ -239,8 +239,8 @@ impl Sending {
     }
 
     /// Records the first transmission time of each outstanding segment, and keeps it after a retransmission.
-    pub(crate) fn keep_first_transmissions(&mut self) {
-        self.flight.keep_first_transmissions();
+    pub(crate) fn note_first_transmissions(&mut self) {
+        self.flight.note_first_transmissions();
     }
 
     /// Returns the time at which the timer fires. `FAR_FUTURE` if it is not running.
@@ -285,7 +285,7 @@ impl Sending {
     /// Handles a new largest window of the peer, which may permit larger segments (`tcp_ack_update_window`).
     /// Returns whether their size may have changed.
     #[cold]
-    pub(super) fn raise_largest_window(&mut self, window: u64, options: u32) -> bool {
+    pub(super) fn grow_largest_window(&mut self, window: u64, options: u32) -> bool {
         self.queue.window_mut().note_largest(window);
         let grows = self.mss < u32::from(self.peer_mss).saturating_sub(options);
         if grows {
@@ -318,21 +318,21 @@ impl Sending {
 
     /// Sets the congestion window. For tests of the layer above.
     #[doc(hidden)]
-    pub(crate) fn force_cwnd(&mut self, segments: u32) {
-        self.cwnd.force_window(segments);
+    pub(crate) fn set_cwnd(&mut self, segments: u32) {
+        self.cwnd.set_window(segments);
     }
 
     /// Halves the window at the request of the scheduler.
     pub(crate) fn penalise(&mut self) {
         self.cwnd.penalise();
-        self.refresh_pacing();
+        self.update_pacing();
     }
 
     /// Recomputes the pacing rate from the window and the RTT.
     #[inline]
-    fn refresh_pacing(&mut self) {
+    fn update_pacing(&mut self) {
         let (packets_out, srtt8) = (self.flight.packets_out(), self.rtt().srtt8_micros());
-        self.cwnd.refresh_pacing(packets_out, self.mss, srtt8);
+        self.cwnd.update_pacing(packets_out, self.mss, srtt8);
     }
 
     /// Returns the time of the next retransmission timeout if nothing is acknowledged until then.

@@ -32,7 +32,7 @@ impl Sequence {
     }
 
     /// Stores the peer's initial sequence number and timestamp from its SYN.
-    pub(super) fn learn_peer(&mut self, syn: &Segment) {
+    pub(super) fn on_peer_syn(&mut self, syn: &Segment) {
         self.remote_iss = syn.seq;
         if let Some(timestamps) = syn.timestamps {
             self.recent = timestamps.value;

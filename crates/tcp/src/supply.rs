@@ -40,19 +40,19 @@ impl Supply<'_> {
     /// Queues a payload. `data` is its position in the stream of the layer above.
     #[inline]
     pub fn queue(&mut self, payload: Bytes, data: u64) {
-        self.0.queue_mut().enqueue(payload, data);
+        self.0.queue_mut().push(payload, data);
     }
 
     /// Queues the FIN behind all data.
     pub fn queue_fin(&mut self) {
-        self.0.queue_mut().queue_fin();
+        self.0.queue_mut().push_fin();
     }
 
     /// Raises the window to `window` bytes: the part of the layer above's window from the start of the queued
     /// data on.
     #[inline]
-    pub fn share_window(&mut self, window: u64) {
-        self.0.queue_mut().window_mut().share(window);
+    pub fn grow_window(&mut self, window: u64) {
+        self.0.queue_mut().window_mut().grow_to(window);
     }
 
     /// Permits `window` bytes beyond the acknowledged data: the window of the layer above, but at least the
@@ -79,8 +79,8 @@ impl Supply<'_> {
 
     /// Splits and retransmits the segments in flight that are larger than the path permits now. `reserved` is
     /// the position of a segment whose options need additional space, and the number of bytes.
-    pub fn resend_larger(&mut self, now: Instant, reserved: Option<(u64, u32)>) {
-        self.0.resend_larger(now, reserved);
+    pub fn retransmit_larger(&mut self, now: Instant, reserved: Option<(u64, u32)>) {
+        self.0.retransmit_larger(now, reserved);
     }
 
     /// Marks the rate sample as limited by the application, if less is queued than may be sent.
@@ -89,8 +89,8 @@ impl Supply<'_> {
     }
 
     /// Records the first transmission time of each outstanding segment, and keeps it after a retransmission.
-    pub fn keep_first_transmissions(&mut self) {
-        self.0.keep_first_transmissions();
+    pub fn note_first_transmissions(&mut self) {
+        self.0.note_first_transmissions();
     }
 
     /// Halves the window at the request of the scheduler.
@@ -106,14 +106,14 @@ impl Supply<'_> {
 
     /// Grows the send buffer after an acknowledgement, if permitted. Returns whether it grew.
     #[inline]
-    pub fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
-        self.0.expand_buffer_after_ack(now)
+    pub fn grow_buffer_after_ack(&mut self, now: Instant) -> bool {
+        self.0.grow_buffer_after_ack(now)
     }
 
     /// Performs the check that an acknowledgement postponed, when no more data can be sent.
     #[inline]
-    pub fn expand_buffer_behind_data(&mut self, now: Instant) {
-        self.0.expand_buffer_behind_data(now);
+    pub fn grow_buffer_behind_data(&mut self, now: Instant) {
+        self.0.grow_buffer_behind_data(now);
     }
 
     /// Returns whether the send buffer has grown since the last call.
@@ -124,30 +124,30 @@ impl Supply<'_> {
 
     /// Reports the current size of the send buffer to the layer above.
     pub fn report_buffer(&mut self) {
-        self.0.buffer_mut().tell();
+        self.0.buffer_mut().report();
     }
 
     /// Sets the congestion window. For tests of the layer above.
     #[doc(hidden)]
-    pub fn force_cwnd(&mut self, segments: u32) {
-        self.0.force_cwnd(segments);
+    pub fn set_cwnd(&mut self, segments: u32) {
+        self.0.set_cwnd(segments);
     }
 
     /// Grows the send buffer to twice a window. Returns whether it grew. For tests of the layer above.
     #[doc(hidden)]
-    pub fn force_buffer(&mut self, segments: u32) -> bool {
+    pub fn grow_buffer(&mut self, segments: u32) -> bool {
         self.0.buffer_mut().grow(segments, 2)
     }
 
     /// Sets the peer's window. For tests of the layer above.
     #[doc(hidden)]
-    pub fn force_window(&mut self, window: u64) {
+    pub fn set_window(&mut self, window: u64) {
         self.0.queue_mut().set_window(window);
     }
 
     /// Drops all data that was not sent. For tests of the layer above.
     #[doc(hidden)]
-    pub fn drain_unsent(&mut self) {
-        self.0.queue_mut().drain_unsent();
+    pub fn discard_unsent(&mut self) {
+        self.0.queue_mut().discard_unsent();
     }
 }

@@ -59,13 +59,13 @@ impl End {
         let syn = segment.flags.contains(Flags::SYN);
         match self.tcp.state() {
             State::SynSent if syn && self.tcp.sequence().is_acked_syn(segment) => {
-                self.tcp.learn_peer(segment, &self.config);
+                self.tcp.on_peer_syn(segment, &self.config);
                 return self.tcp.take_syn_ack(&host, now, segment);
             }
             State::SynReceived if syn => return self.tcp.answer_syn(segment, &self.config, None),
             State::SynReceived
-                if self.tcp.accepts(now, segment) && self.tcp.take_third(&host, now, segment) => {}
-            State::Established if self.tcp.accepts(now, segment) => {}
+                if self.tcp.accept(now, segment) && self.tcp.take_third(&host, now, segment) => {}
+            State::Established if self.tcp.accept(now, segment) => {}
             _ => return,
         }
         self.tcp.handle_ack(&host, now, segment, false, &mut []);
@@ -75,7 +75,7 @@ impl End {
             self.take(now, segment, start);
         }
         let srtt = self.tcp.sending().rtt().srtt();
-        self.tcp.receive_mut().schedule_delayed_ack(&host, now, srtt);
+        self.tcp.receive_mut().arm_delayed_ack(&host, now, srtt);
     }
 
     /// Takes the payload. The application reads it at once.
@@ -91,7 +91,7 @@ impl End {
         let news = self.received.len() > before;
         self.tcp.check_ack_filed(now, SPACE, news);
         if news {
-            self.tcp.receive_mut().after_read(SPACE, false, true, None);
+            self.tcp.receive_mut().on_read(SPACE, false, true, None);
         }
     }
 
@@ -122,8 +122,8 @@ impl End {
 
     fn handle_timeout(&mut self, now: Instant) {
         let host = self.host();
-        self.tcp.fire_handshake(now);
-        assert!(self.tcp.fire_timer(Moment { host: &host, now }), "the peer answers");
+        self.tcp.handle_handshake_timeout(now);
+        assert!(self.tcp.handle_timeout(Moment { host: &host, now }), "the peer answers");
         let rto = self.tcp.sending().rtt().rto();
         self.tcp.receive_mut().handle_timeout(now, rto);
     }
@@ -133,7 +133,7 @@ impl End {
 /// segment (true for the client's), its payload and how many segments went that way before.
 fn transfer(film: &[u8], drops: impl Fn(bool, usize, u32) -> bool) -> [End; 2] {
     let mut ends = [End::new(true), End::new(false)];
-    ends[0].tcp.opening_mut().request();
+    ends[0].tcp.opening_mut().demand_syn();
     ends[0].tcp.supply().queue(Bytes::copy_from_slice(film), 0);
     ends[0].tcp.supply().queue_fin();
     let (mut now, mut flying, mut sent) = (Instant::ZERO, Vec::new(), [0, 0]);

@@ -10,15 +10,15 @@ use crate::path_manager::Candidate;
 
 impl Connection {
     /// Announces addresses and opens subflows after the connection is confirmed.
-    pub(super) fn manage_paths(&mut self, now: Instant) {
+    pub(super) fn update_paths(&mut self, now: Instant) {
         if !self.signals.has_work(&self.session) {
             return;
         }
-        if self.signals.demote_initial(&mut self.subflows) {
+        if self.signals.set_initial_backup(&mut self.subflows) {
             self.push(now);
         }
-        for candidate in self.signals.settle(now, &self.session, &mut self.subflows) {
-            self.join(now, candidate);
+        for candidate in self.signals.update_paths(now, &self.session, &mut self.subflows) {
+            self.open_join(now, candidate);
         }
     }
 
@@ -26,15 +26,15 @@ impl Connection {
     /// join over it (`mptcp_nl_add_subflow_or_signal_addr`).
     pub fn handle_address_added(&mut self, now: Instant, candidate: Candidate) {
         self.signals.add_address(now, &self.session, candidate);
-        while self.signals.use_next_address(now) {
-            self.manage_paths(now);
+        while self.signals.add_next_address(now) {
+            self.update_paths(now);
         }
     }
 
     /// Handles the address timer: joins delayed addresses and resends `ADD_ADDR`.
     pub(super) fn on_address_timeout(&mut self, now: Instant) {
-        while self.signals.use_next_address(now) {
-            self.manage_paths(now);
+        while self.signals.add_next_address(now) {
+            self.update_paths(now);
         }
         let closed = self.is_closed();
         self.signals.repeat_announcement(now, &self.session, &mut self.subflows, closed);
@@ -64,7 +64,7 @@ impl Connection {
                 MptcpOption::AddAddr(add) => {
                     let joins = self.signals.handle_add_addr(now, session, subflows, index, add);
                     for candidate in joins {
-                        if let Some(index) = self.join(now, candidate) {
+                        if let Some(index) = self.open_join(now, candidate) {
                             self.subflows[index].context.set_remote_id(add.address_id);
                         }
                     }
@@ -78,7 +78,7 @@ impl Connection {
                     self.end_subflows(now, ends);
                 }
                 MptcpOption::Prio { backup } => {
-                    subflows[index].context.signals_mut().wish_priority(backup);
+                    subflows[index].context.signals_mut().set_wished_priority(backup);
                 }
                 _ => {}
             }
@@ -90,7 +90,7 @@ impl Connection {
 
     /// Opens a further subflow. Returns `None` if the pair must not be tried, its addresses are of different
     /// families, or no slot is free.
-    pub(super) fn join(&mut self, now: Instant, candidate: Candidate) -> Option<usize> {
+    pub(super) fn open_join(&mut self, now: Instant, candidate: Candidate) -> Option<usize> {
         let remote = self.session.remote_key()?;
         if !self.signals.may_join(&self.subflows, &candidate) {
             return None;
@@ -98,9 +98,9 @@ impl Connection {
         let tuple = self.subflows.unused_tuple(&candidate);
         let local_id = self.signals.identifier(&candidate);
         let (stream, iss) = self.session.draw_opening(now, &tuple);
-        let index = self.install_subflow(tuple, true, stream, iss).ok()??;
+        let index = self.insert_subflow(tuple, true, stream, iss).ok()??;
         let nonce = self.session.draw(RandomStream::next_u64) as u32;
-        self.closing.revive();
+        self.closing.end_wait();
         self.subflows.open_join(index, &candidate, local_id, remote.token, nonce);
         Some(index)
     }

@@ -13,8 +13,8 @@ use anabranch_tcp::State;
 impl Connection {
     /// Closes the sending side. Data that was written earlier is still delivered.
     pub fn shutdown(&mut self, now: Instant) {
-        if self.closing.request() {
-            self.closing.give_up(&mut self.session);
+        if self.closing.close() {
+            self.closing.end_deserted(&mut self.session);
         }
         self.push(now);
     }
@@ -37,8 +37,8 @@ impl Connection {
     /// (`mptcp_check_fastclose`).
     pub(super) fn end_at_once(&mut self, fast_close: Option<u64>) {
         self.closing.abort(&mut self.session, &mut self.subflows, fast_close);
-        self.outgoing.scheduling_mut().forget_views();
-        self.signals.stop();
+        self.outgoing.scheduling_mut().clear_views();
+        self.signals.clear_timers();
     }
 
     /// Handles a RST if its sequence number is acceptable. The RST may carry a reason (`MP_TCPRST`), or close
@@ -46,7 +46,7 @@ impl Connection {
     pub(super) fn handle_reset(&mut self, now: Instant, index: usize, segment: &Segment) {
         let subflow = &mut self.subflows[index];
         let joining = index > 0 && subflow.tcp.state() == State::SynSent;
-        if subflow.tcp.state() == State::Closed || !subflow.tcp.reset_counts(now, segment) {
+        if subflow.tcp.state() == State::Closed || !subflow.tcp.check_reset(now, segment) {
             return;
         }
         let reason = segment.mptcp.iter().find_map(|option| match option {
@@ -70,12 +70,12 @@ impl Connection {
             self.session.report(Event::Aborted);
             self.end_at_once(None);
         } else {
-            self.drop_subflow(now, index);
+            self.remove_subflow(now, index);
         }
     }
 
     /// Ends a subflow. Its undelivered data is sent again on other subflows.
-    pub(super) fn drop_subflow(&mut self, now: Instant, index: usize) {
+    pub(super) fn remove_subflow(&mut self, now: Instant, index: usize) {
         let subflow = &self.subflows[index];
         if subflow.tcp.state() == State::Closed {
             return;
@@ -83,7 +83,7 @@ impl Connection {
         let carried = subflow.context.is_fully_established();
         self.incoming.take_last_parked(&mut self.session, &mut self.subflows, index);
         let id = self.subflows.cut_off(index);
-        self.outgoing.scheduling_mut().forget_views();
+        self.outgoing.scheduling_mut().clear_views();
         self.session.report(Event::SubflowClosed(id));
         if carried {
             // This applies even if no subflow is left. A later one then begins with the lost data.
@@ -100,7 +100,7 @@ impl Connection {
     pub(super) fn reset_subflow(&mut self, now: Instant, index: usize, reason: u8) {
         let option = Some(reset_option(reason));
         self.subflows[index].demand_reset(Reset::because(option));
-        self.drop_subflow(now, index);
+        self.remove_subflow(now, index);
     }
 
     /// Ends these subflows with a RST. Linux sends a FIN here, and a RST in response to later segments. The
@@ -111,7 +111,7 @@ impl Connection {
             if subflow.tcp.state() != State::SynSent {
                 subflow.demand_reset(Reset::because(None));
             }
-            self.drop_subflow(now, index);
+            self.remove_subflow(now, index);
         }
     }
 
@@ -130,7 +130,7 @@ impl Connection {
         }
         let Self { session, subflows, outgoing, incoming, .. } = self;
         self.closing.fall_back(session, subflows, outgoing, incoming);
-        self.signals.stop();
+        self.signals.clear_timers();
     }
 
     /// Handles data of a subflow that cannot be delivered.
@@ -138,7 +138,7 @@ impl Connection {
     pub(super) fn handle_failure(&mut self, now: Instant, index: usize, failure: Failure) {
         let Self { session, subflows, outgoing, incoming, .. } = self;
         let what = (index, failure);
-        let end = self.closing.judge_failure(now, session, subflows, outgoing, incoming, what);
+        let end = self.closing.handle_failure(now, session, subflows, outgoing, incoming, what);
         if let Some(end) = end {
             self.end_mptcp(now, index, end);
         }

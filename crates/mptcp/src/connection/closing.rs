@@ -64,7 +64,7 @@ pub(super) enum End {
 
 impl Closing {
     /// Closes the sending side. Returns whether the connection ends at once because it has no subflows.
-    pub(super) fn request(&mut self) -> bool {
+    pub(super) fn close(&mut self) -> bool {
         self.requested = true;
         self.deserted_until.is_some()
     }
@@ -112,7 +112,7 @@ impl Closing {
     }
 
     /// Stops the wait for a new subflow, because one is being opened.
-    pub(super) fn revive(&mut self) {
+    pub(super) fn end_wait(&mut self) {
         self.deserted_until = None;
     }
 
@@ -127,7 +127,7 @@ impl Closing {
     }
 
     /// Ends a connection that has no subflows.
-    pub(super) fn give_up(&mut self, session: &mut Session) {
+    pub(super) fn end_deserted(&mut self, session: &mut Session) {
         self.deserted_until = None;
         self.report_closed(session);
     }
@@ -156,7 +156,7 @@ impl Closing {
             return;
         }
         if session.is_plain() {
-            if let Some(only) = subflows.first_mut() {
+            if let Some(only) = subflows.get_first_mut() {
                 only.tcp.supply().queue_fin();
             }
             return;
@@ -188,7 +188,7 @@ impl Closing {
             self.deadline = None;
             return;
         }
-        subflows.ack_now();
+        subflows.demand_ack();
         let wait = FIN_REPEAT * (1 << self.attempts.min(FIN_DOUBLINGS));
         self.attempts += 1;
         self.deadline = Some(session.host().expiry(now, wait));
@@ -217,13 +217,13 @@ impl Closing {
                 session.report(Event::SubflowClosed(id));
             }
         }
-        subflows.forget_joins();
+        subflows.clear_joins();
         self.deadline = None;
-        self.give_up(session);
+        self.end_deserted(session);
     }
 
     /// Handles the peer's FIN on a subflow, or the acknowledgement of our FIN.
-    pub(super) fn follow_subflow(
+    pub(super) fn handle_subflow_fin(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,
@@ -236,14 +236,14 @@ impl Closing {
                 // The subflow is closed unless data on it is unacknowledged.
                 subflows[index].tcp.supply().queue_fin();
             } else {
-                incoming.after_delivery(session, subflows, index, false);
+                incoming.on_delivery(session, subflows, index, false);
             }
         }
         self.close_subflows(subflows, incoming);
         if subflows[index].tcp.finished() {
             incoming.take_last_parked(session, subflows, index);
-            let id = subflows.finish(index);
-            outgoing.scheduling_mut().forget_views();
+            let id = subflows.close(index);
+            outgoing.scheduling_mut().clear_views();
             session.report(Event::SubflowClosed(id));
             if self.is_closed(subflows) {
                 self.report_closed(session);

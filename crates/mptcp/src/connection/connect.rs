@@ -130,11 +130,11 @@ impl Connection {
         if let Some(candidate) = first {
             let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
             let (stream, iss) = connection.session.draw_opening(now, &tuple);
-            connection.install_subflow(tuple, true, stream, iss)?;
+            connection.insert_subflow(tuple, true, stream, iss)?;
             let offer = capable(connection.session.config(), CapableKeys::None);
             let offer = Some(offer).filter(|_| connection.session.config().multipath);
             let subflow = &mut connection.subflows[0];
-            subflow.request_syn(offer);
+            subflow.demand_syn(offer);
         }
         Ok(connection)
     }
@@ -166,12 +166,12 @@ impl Connection {
         let now = origin.now;
         let mut connection = Self::build(config, false, origin, key, tuple.local.ip())?;
         let (stream, drawn) = connection.session.draw_opening(now, &tuple);
-        connection.install_subflow(tuple, false, stream, iss.unwrap_or(drawn))?;
-        connection.signals.accepted_at(tuple.local.ip());
+        connection.insert_subflow(tuple, false, stream, iss.unwrap_or(drawn))?;
+        connection.signals.set_initial_local(tuple.local.ip());
         let offered = understood(syn).filter(|_| connection.session.config().multipath);
         let option = offered.map(|option| {
-            connection.session.adopt_checksum(&option);
-            connection.signals.heed(&option);
+            connection.session.set_checksum(&option);
+            connection.signals.on_capable(&option);
             capable(
                 connection.session.config(),
                 CapableKeys::Responder(connection.session.local_key().value),
@@ -190,16 +190,16 @@ impl Connection {
     ///
     /// # Errors
     /// The name or parameters of the congestion control are unknown.
-    pub(super) fn install_subflow(
+    pub(super) fn insert_subflow(
         &mut self,
         tuple: FourTuple,
         active: bool,
         stream: RandomStream,
         iss: SeqNumber,
     ) -> Result<Option<usize>, PluginError> {
-        let installed = self.subflows.install(&self.session, tuple, active, stream, iss)?;
+        let installed = self.subflows.insert(&self.session, tuple, active, stream, iss)?;
         let Some(Installed { index, replaces }) = installed else { return Ok(None) };
-        self.outgoing.adopt(&mut self.subflows[index], replaces);
+        self.outgoing.add_subflow(&mut self.subflows[index], replaces);
         Ok(Some(index))
     }
 
@@ -227,10 +227,10 @@ impl Connection {
         let closed = self.is_closed();
         let proven = self.subflows.check_third(&mut self.session, closed, tuple, segment);
         let Some((stream, iss)) = proven else { return };
-        let Ok(Some(index)) = self.install_subflow(tuple, false, stream, iss) else {
+        let Ok(Some(index)) = self.insert_subflow(tuple, false, stream, iss) else {
             return self.subflows.refuse_join(tuple, REASON_PROHIBITED);
         };
-        self.closing.revive();
+        self.closing.end_wait();
         self.subflows.resume_join(index, &self.session);
         self.handle_merged_on(now, index, segment, segment_size);
         if self.subflows[index].tcp.state() == State::SynReceived {
@@ -252,24 +252,24 @@ impl Connection {
         }
         let host = *self.session.host();
         // The SYN/ACK is recorded first. The peer ignores a later RST unless it acknowledges the SYN/ACK.
-        self.subflows[index].tcp.learn_peer(segment, &self.session.config().tcp());
+        self.subflows[index].tcp.on_peer_syn(segment, &self.session.config().tcp());
         if index > 0 {
             if !self.subflows.take_join_answer(&self.session, now, index, segment) {
                 // This address pair is not tried again (RFC 8684 sections 3.2 and 3.9).
                 self.signals.refuse(&self.subflows[index].tcp.tuple());
                 return self.reset_subflow(now, index, REASON_MPTCP);
             }
-            self.after_open(now, index);
-            if !self.signals.admits_join(now, &self.subflows, index) {
+            self.on_open(now, index);
+            if !self.signals.admit_join(now, &self.subflows, index) {
                 self.reset_subflow(now, index, REASON_PERFORMANCE);
             }
             return;
         }
         let keys = understood(segment).filter(|_| self.subflows[0].context.offers_mptcp());
         if let Some(answer @ MpCapable { keys: CapableKeys::Responder(key), .. }) = keys {
-            self.session.adopt_checksum(&answer);
-            self.signals.heed(&answer);
-            self.session.agree(key);
+            self.session.set_checksum(&answer);
+            self.signals.on_capable(&answer);
+            self.session.on_negotiated(key);
             self.subflows.begin_multipath();
             let both =
                 CapableKeys::Both { initiator: self.session.local_key().value, responder: key };
@@ -278,15 +278,15 @@ impl Connection {
             self.fall_back();
         }
         self.subflows[0].take_syn_ack(&host, now, segment);
-        self.after_open(now, index);
+        self.on_open(now, index);
     }
 
-    fn after_open(&mut self, now: Instant, index: usize) {
+    fn on_open(&mut self, now: Instant, index: usize) {
         let subflow = &mut self.subflows[index];
         if !subflow.is_multipath() {
             subflow.context.complete();
         }
-        self.subflows.fit_segments(&self.session, index);
+        self.subflows.update_segment_size(&self.session, index);
         if index > 0 {
             let local = self.subflows[index].tcp.tuple().local.ip();
             self.incoming.on_join(self.session.config(), self.session.config().mss_at(local));
@@ -310,20 +310,20 @@ impl Connection {
                 Some(
                     CapableKeys::Both { initiator, .. } | CapableKeys::WithData { initiator, .. },
                 ) => {
-                    self.session.agree(initiator);
+                    self.session.on_negotiated(initiator);
                     self.subflows.begin_multipath();
-                    self.session.confirm();
+                    self.session.on_confirmed();
                 }
                 _ => self.fall_back(),
             }
         }
-        self.after_open(now, index);
+        self.on_open(now, index);
         if index > 0 {
             let id = self.subflows.complete_join(index);
             self.session.report(Event::SubflowEstablished(id));
             // The send buffer of the new subflow is additional space for the application
             // (`__mptcp_sync_sndbuf`).
-            self.outgoing.stream_mut().notify_writable(&mut self.session, &mut self.subflows);
+            self.outgoing.stream_mut().report_writable(&mut self.session, &mut self.subflows);
         }
         true
     }
@@ -335,20 +335,20 @@ impl Connection {
         if let Some(MpCapable { keys: CapableKeys::WithData { length, checksum, .. }, .. }) =
             understood(segment).filter(|_| index == 0 && !self.session.is_client())
         {
-            self.subflows.map_first_data(&mut self.session, segment, length, checksum);
+            self.subflows.add_first_mapping(&mut self.session, segment, length, checksum);
         }
         if self.session.is_client() && index == 0 && !self.session.is_confirmed() {
             // An `ADD_ADDR` comes without a DSS but also confirms the handshake (`check_fully_established`).
             let announced = announcement(segment).is_some_and(|add| add.hmac.is_some());
             if announced || segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
-                self.session.confirm();
-                self.subflows[0].context.third_mut().confirm();
+                self.session.on_confirmed();
+                self.subflows[0].context.third_mut().end_repetition();
             } else if segment.dss.is_none() {
                 self.fall_back();
             }
         }
         if !self.subflows[index].context.is_fully_established() {
-            if self.subflows.confirm_join(&mut self.session, index, segment) {
+            if self.subflows.complete_own_join(&mut self.session, index, segment) {
                 self.reset_subflow(now, index, REASON_MPTCP);
             }
         } else if !segment.mptcp.is_empty()
@@ -357,7 +357,7 @@ impl Connection {
         {
             // The third packet was repeated, so the peer has not received our acknowledgement
             // (`check_fully_established`).
-            self.subflows[index].tcp.ack_now();
+            self.subflows[index].tcp.demand_ack();
         }
         if !segment.mptcp.is_empty() || self.subflows[index].context.signals().has_wish() {
             self.handle_address_options(now, index, segment);
@@ -369,7 +369,7 @@ impl Connection {
                 // An `MP_FASTCLOSE` without our key is answered with a challenge ACK (RFC 5961).
                 Some(_) => {
                     self.session.counters_mut().forged_fast_closes += 1;
-                    self.subflows[index].tcp.challenge(now);
+                    self.subflows[index].tcp.demand_challenge_ack(now);
                 }
                 None => {}
             }

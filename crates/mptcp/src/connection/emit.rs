@@ -61,15 +61,15 @@ impl Connection {
         {
             written = burst;
             if let (Some(begin), true) = (begin, more > 0) {
-                self.outgoing.stream_mut().gather(begin, more, segment);
+                self.outgoing.stream_mut().add_payload(begin, more, segment);
             }
         } else if most <= 1
             && subflow.tcp.has_data()
             && subflow.next_data_segment(host, &context, segment)
         {
-            subflow.fill_options(segment, false);
+            subflow.add_options(segment, false);
         } else {
-            subflow.tcp.supply().expand_buffer_behind_data(now);
+            subflow.tcp.supply().grow_buffer_behind_data(now);
             due = subflow.next_pure_ack(&context, segment);
         }
         if self.subflows[index].tcp.supply().take_buffer_growth() {

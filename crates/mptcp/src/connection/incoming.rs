@@ -50,7 +50,7 @@ pub(super) struct ReceiveStream {
     unread: u64,
     /// The memory of unread data, in bytes.
     unread_memory: u32,
-    /// Whether the application has read since [`Self::was_read`] was last called.
+    /// Whether the application has read since [`Self::take_read`] was last called.
     read_lately: bool,
 }
 
@@ -77,7 +77,7 @@ impl ReceiveStream {
 
     /// Returns whether the application has read since the last call, and clears the flag.
     #[inline]
-    pub(super) fn was_read(&mut self) -> bool {
+    pub(super) fn take_read(&mut self) -> bool {
         std::mem::take(&mut self.read_lately)
     }
 
@@ -118,34 +118,34 @@ impl ReceiveStream {
         {
             // A part of the payload arrived earlier. The earlier copy is kept.
             self.ahead.insert(start, piece, charged);
-            return self.fill(payload, memory);
+            return self.push_uncovered(payload, memory);
         }
-        if !self.append_within(payload, memory) {
+        if !self.push_within(payload, memory) {
             return false;
         }
-        self.absorb();
+        self.push_ready();
         true
     }
 
     /// Appends the parts of a piece at `next` that out-of-order data does not cover, then the out-of-order
     /// data that follows.
     #[cold]
-    fn fill(&mut self, piece: Bytes, memory: u64) -> bool {
+    fn push_uncovered(&mut self, piece: Bytes, memory: u64) -> bool {
         let before = self.next;
         self.ahead.insert(self.next, piece, memory);
-        self.absorb();
+        self.push_ready();
         self.next > before
     }
 
     #[inline]
-    fn absorb(&mut self) {
+    fn push_ready(&mut self) {
         while let Some((start, piece, memory)) = self.ahead.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
-                self.append_within(piece, memory);
+                self.push_within(piece, memory);
             } else if skip < piece.len() {
                 let left = share(memory, (piece.len() - skip) as u64, piece.len() as u64);
-                self.append_within(piece.slice(skip..), left);
+                self.push_within(piece.slice(skip..), left);
             }
         }
     }
@@ -153,17 +153,17 @@ impl ReceiveStream {
     /// Appends the part of a piece before the end of the data. Returns false if the piece is after the end.
     /// In-order data is accepted even beyond the window (`__mptcp_move_skb`).
     #[inline]
-    fn append_within(&mut self, piece: Bytes, memory: u64) -> bool {
+    fn push_within(&mut self, piece: Bytes, memory: u64) -> bool {
         let edge = self.end();
         if self.next + piece.len() as u64 <= edge {
-            self.append(piece, memory);
+            self.push(piece, memory);
             return true;
         }
         let cut = self.cut_at_end(self.next, &piece, edge);
         let whole = piece.len() as u64;
         cut.map(|piece| {
             let memory = share(memory, piece.len() as u64, whole);
-            self.append(piece, memory);
+            self.push(piece, memory);
         })
         .is_some()
     }
@@ -188,14 +188,14 @@ impl ReceiveStream {
     }
 
     /// Removes a signalled end of the data that was not reached. After a fallback, a FIN signals the end.
-    pub(super) fn forget_end(&mut self) {
+    pub(super) fn clear_end(&mut self) {
         if !self.fin_taken {
             self.fin_at = None;
         }
     }
 
     #[inline]
-    fn append(&mut self, piece: Bytes, memory: u64) {
+    fn push(&mut self, piece: Bytes, memory: u64) {
         self.next += piece.len() as u64;
         self.unread += piece.len() as u64;
         self.unread_memory = self.unread_memory.saturating_add(memory as u32);
@@ -279,11 +279,11 @@ impl Incoming {
 
     /// Continues as plain TCP in mid-connection. All bytes that the subflow holds are delivered to the
     /// stream.
-    pub(super) fn continue_plain(&mut self, session: &mut Session, subflow: &mut Subflow) {
-        self.stream.forget_end();
+    pub(super) fn begin_plain(&mut self, session: &mut Session, subflow: &mut Subflow) {
+        self.stream.clear_end();
         let (stream, mut readable) = (&mut self.stream, false);
         let next = subflow.tcp.receive().next();
-        subflow.context.delivery_mut().release(next, &mut |position, payload, memory| {
+        subflow.context.delivery_mut().deliver_all(next, &mut |position, payload, memory| {
             readable |= stream.accept(0, position, (payload, memory), u64::MAX);
         });
         if readable {
@@ -305,7 +305,7 @@ impl Incoming {
     ) -> Option<Failure> {
         let mapping = dss.mapping.as_ref()?;
         if matches!(mapping.dsn, MappingDsn::Long(_)) {
-            subflows.widen_data_acks(session);
+            subflows.set_wide_data_acks(session);
         }
         let has_end = dss.data_fin && mapping.length > 0;
         has_end.then(|| self.handle_peer_end(session, subflows, index, mapping, carries, ends))?
@@ -348,31 +348,26 @@ impl Incoming {
 
     /// Advertises the window at once if the application has read enough (`mptcp_cleanup_rbuf`).
     #[inline]
-    pub(super) fn finish_reads(
-        &mut self,
-        now: Instant,
-        session: &Session,
-        subflows: &mut Subflows,
-    ) {
-        if self.stream.was_read() {
-            self.after_reads(now, session, subflows);
+    pub(super) fn end_reads(&mut self, now: Instant, session: &Session, subflows: &mut Subflows) {
+        if self.stream.take_read() {
+            self.on_reads(now, session, subflows);
         }
     }
 
     #[inline(never)]
-    fn after_reads(&mut self, now: Instant, session: &Session, subflows: &mut Subflows) {
+    fn on_reads(&mut self, now: Instant, session: &Session, subflows: &mut Subflows) {
         self.note_reads_end(now, session, subflows);
         let space = self.space(session, subflows);
         let emptied = self.bytes_waiting(subflows.first().filter(|_| session.is_plain())) == 0;
         let opened = self.budget.has_opened(space.free);
         for subflow in subflows.iter_mut() {
-            subflow.after_read(space, opened, emptied);
+            subflow.on_read(space, opened, emptied);
         }
     }
 
     /// Handles data delivered by a subflow, or the peer's FIN on it.
     #[inline]
-    pub(super) fn after_delivery(
+    pub(super) fn on_delivery(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,
@@ -392,7 +387,7 @@ impl Incoming {
     /// Handles the peer's `DATA_FIN`, or its FIN on plain TCP, once all data before it has arrived.
     pub(super) fn take_peer_fin(&mut self, session: &mut Session, subflows: &mut Subflows) {
         if self.stream.take_fin() {
-            subflows.ack_now();
+            subflows.demand_ack();
             session.report(Event::PeerFinished);
         }
     }
@@ -426,7 +421,7 @@ impl Incoming {
         // If both sides still miss data, each acknowledgement would cause another one.
         let taken = (end.wrapping_sub(self.receive_dsn(session)) as i64) < 0;
         if mapping.ssn == 0 && (taken || !ends) {
-            subflows[index].tcp.ack_now();
+            subflows[index].tcp.demand_ack();
         }
         None
     }

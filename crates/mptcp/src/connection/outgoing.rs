@@ -64,7 +64,7 @@ pub(super) struct SendStream {
     chunks: VecDeque<(u64, Bytes)>,
     /// The fragments that hold the data.
     fragments: Fragments,
-    /// The index of the chunk that [`Self::slice`] used last. The next slice is usually in the same chunk.
+    /// The index of the chunk that [`Self::read`] used last. The next slice is usually in the same chunk.
     last: u32,
     /// The first unacknowledged position (`snd_una`).
     una: u64,
@@ -159,9 +159,9 @@ impl SendStream {
 
     /// Extends the payload of a burst's first segment, which begins at `position`, by up to `more` bytes.
     /// Only bytes of the same chunk are added; the number of missing bytes is stored.
-    pub(super) fn gather(&mut self, position: u64, more: u16, segment: &mut Segment) {
+    pub(super) fn add_payload(&mut self, position: u64, more: u16, segment: &mut Segment) {
         let length = segment.payload.len() + usize::from(more);
-        let payload = self.slice(position, length as u64).expect("what is to be sent is kept");
+        let payload = self.read(position, length as u64).expect("what is to be sent is kept");
         debug_assert!(payload.iter().zip(&segment.payload).all(|(a, b)| a == b), "it begins so");
         self.apart = (length - payload.len()) as u16;
         segment.payload = payload;
@@ -179,7 +179,7 @@ impl SendStream {
 
     /// Reserves fragments for up to `bytes` more bytes. No new fragment begins once `room` bytes of memory
     /// are used. Returns the number of bytes that the fragments hold.
-    fn carve(&mut self, bytes: u64, room: u64) -> u64 {
+    fn add_fragments(&mut self, bytes: u64, room: u64) -> u64 {
         let (mut taken, before) = (0, self.fragments.memory());
         while taken < bytes && taken + self.fragments.memory() - before < room {
             let waits = self.cursor < self.end || taken > 0;
@@ -191,7 +191,7 @@ impl SendStream {
 
     /// Returns up to `limit` bytes from `position` on, all from one chunk.
     #[inline]
-    fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
+    fn read(&mut self, position: u64, limit: u64) -> Option<Bytes> {
         let (bytes, offset) = match self.chunks.get(self.last as usize) {
             Some((start, bytes)) if (*start..*start + bytes.len() as u64).contains(&position) => {
                 (bytes, (position - start) as usize)
@@ -221,7 +221,7 @@ impl SendStream {
         }
         self.una = una;
         if una > self.cursor {
-            self.cursor = self.ahead.skip(una);
+            self.cursor = self.ahead.advance(una);
         }
         self.fragments.acknowledge(una);
         while self.chunks.front().is_some_and(|(start, b)| start + b.len() as u64 <= una) {
@@ -281,7 +281,7 @@ impl Outgoing {
             let end = (self.stream.end + room).next_multiple_of(session.config().send_fragment);
             end - self.stream.end
         } else {
-            self.stream.carve(bytes.len() as u64, room)
+            self.stream.add_fragments(bytes.len() as u64, room)
         };
         bytes.truncate(most.min(usize::MAX as u64) as usize);
         let taken = bytes.len();
@@ -292,7 +292,7 @@ impl Outgoing {
         }
         // Only a write to plain TCP marks the subflow as application-limited. MPTCP does not.
         if session.is_plain()
-            && let Some(only) = subflows.first_mut()
+            && let Some(only) = subflows.get_first_mut()
         {
             only.tcp.supply().check_app_limited();
         }
@@ -347,16 +347,16 @@ impl Outgoing {
 
     /// Prepares a new subflow for sending. If it `replaces` a closed subflow, all records of the closed one
     /// are removed.
-    pub(super) fn adopt(&mut self, subflow: &mut Subflow, replaces: bool) {
+    pub(super) fn add_subflow(&mut self, subflow: &mut Subflow, replaces: bool) {
         subflow.tcp.supply().set_blocked(self.stream.blocked);
         if self.scheduling.watch.is_some() {
-            subflow.tcp.supply().keep_first_transmissions();
+            subflow.tcp.supply().note_first_transmissions();
         }
         if replaces {
-            self.forget_decided(Some(subflow.tcp.id()));
-            self.carried.forget(subflow.tcp.id());
+            self.clear_decided(Some(subflow.tcp.id()));
+            self.carried.remove_subflow(subflow.tcp.id());
             self.scheduling.scheduler.on_replaced(subflow.tcp.id());
-            self.scheduling.forget_views();
+            self.scheduling.clear_views();
         }
     }
 
@@ -431,7 +431,7 @@ impl Outgoing {
             }
             self.on_data_progress(now, session, subflows);
         }
-        self.stream.notify_behind_ack(session, subflows, index);
+        self.stream.report_behind_ack(session, subflows, index);
         Some(position)
     }
 
@@ -446,7 +446,7 @@ impl Outgoing {
         {
             let una = only.tcp.sending().queue().una().saturating_sub(1).min(self.stream.next);
             self.stream.acknowledge(una);
-            self.stream.notify_writable(session, subflows);
+            self.stream.report_writable(session, subflows);
         }
     }
 

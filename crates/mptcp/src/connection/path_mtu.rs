@@ -18,15 +18,15 @@ impl Connection {
         seq: SeqNumber,
     ) -> bool {
         let Some(index) = self.subflows.position_of(tuple) else { return false };
-        if !self.subflows[index].tcp.accepts_path_mtu(mtu, seq) {
+        if !self.subflows[index].tcp.handle_path_mtu(mtu, seq) {
             return false;
         }
-        self.subflows.fit_segments(&self.session, index);
+        self.subflows.update_segment_size(&self.session, index);
         let subflow = &mut self.subflows[index];
         subflow.note_change();
         let carrier = subflow.context.final_carrier();
         let reserved = carrier.map(|start| (start, self.session.dss_bytes()));
-        subflow.tcp.supply().resend_larger(now, reserved);
+        subflow.tcp.supply().retransmit_larger(now, reserved);
         self.push(now);
         true
     }

@@ -104,12 +104,12 @@ impl Session {
     }
 
     /// Records that the peer has both keys.
-    pub(super) fn confirm(&mut self) {
+    pub(super) fn on_confirmed(&mut self) {
         self.confirmed = true;
     }
 
     /// Records that MPTCP was negotiated, and the peer's key.
-    pub(super) fn agree(&mut self, remote_key: u64) {
+    pub(super) fn on_negotiated(&mut self, remote_key: u64) {
         self.mode = Mode::Multipath;
         self.remote_key = Some(Key::new(remote_key));
     }
@@ -120,7 +120,7 @@ impl Session {
     }
 
     /// Uses checksums if the peer requires them.
-    pub(super) fn adopt_checksum(&mut self, capable: &MpCapable) {
+    pub(super) fn set_checksum(&mut self, capable: &MpCapable) {
         if capable.checksum_required && !self.config.checksum {
             Arc::make_mut(&mut self.config).checksum = true;
         }
@@ -164,7 +164,7 @@ impl Session {
 
     /// Uses `DATA_ACK`s of 64 bits from now on. Returns whether this is a change.
     #[inline]
-    pub(super) fn widen_data_acks(&mut self) -> bool {
+    pub(super) fn set_wide_data_acks(&mut self) -> bool {
         !self.config.stack.mptcp.short_data_numbers
             && !std::mem::replace(&mut self.long_data_ack, true)
     }
@@ -200,11 +200,11 @@ impl Session {
         now: Instant,
         tuple: &FourTuple,
     ) -> (RandomStream, SeqNumber) {
-        (self.draw(RandomStream::fork), self.initial_sequence(now, tuple))
+        (self.draw(RandomStream::fork), self.draw_initial_sequence(now, tuple))
     }
 
     /// Returns the initial sequence number of a new subflow.
-    pub(super) fn initial_sequence(&mut self, now: Instant, tuple: &FourTuple) -> SeqNumber {
+    pub(super) fn draw_initial_sequence(&mut self, now: Instant, tuple: &FourTuple) -> SeqNumber {
         // An earlier version drew sequence numbers here. The draw is kept, so that later values of the stream
         // do not change.
         self.random.draw(RandomStream::next_u64);

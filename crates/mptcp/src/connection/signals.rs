@@ -112,13 +112,13 @@ impl Signals {
     }
 
     /// Sets the initial local address on the side that accepts the connection.
-    pub(super) fn accepted_at(&mut self, address: IpAddr) {
+    pub(super) fn set_initial_local(&mut self, address: IpAddr) {
         self.own.initial = Some(address);
     }
 
     /// Applies flag C of the peer's `MP_CAPABLE` (RFC 8684 section 3.1).
-    pub(super) fn heed(&mut self, capable: &MpCapable) {
-        self.peer.heed(capable);
+    pub(super) fn on_capable(&mut self, capable: &MpCapable) {
+        self.peer.on_capable(capable);
     }
 
     /// Records that the peer has permanently refused a subflow between these addresses.
@@ -139,7 +139,7 @@ impl Signals {
     }
 
     /// Stops all timers, because the connection or MPTCP has ended.
-    pub(super) fn stop(&mut self) {
+    pub(super) fn clear_timers(&mut self) {
         self.own.upcoming.clear();
         self.own.pending = None;
     }
@@ -152,7 +152,7 @@ impl Signals {
 
     /// Makes the initial subflow a backup if the configuration requires it. Returns whether the priority was
     /// changed.
-    pub(super) fn demote_initial(&mut self, subflows: &mut Subflows) -> bool {
+    pub(super) fn set_initial_backup(&mut self, subflows: &mut Subflows) -> bool {
         let demotes = std::mem::take(&mut self.own.demote_initial);
         let address = self.own.initial.filter(|_| demotes);
         if let Some(address) = address {
@@ -163,7 +163,7 @@ impl Signals {
 
     /// Announces the next address. On a client, returns the subflows that the path manager wants to open
     /// (`mptcp_pm_create_subflow_or_signal_addr`).
-    pub(super) fn settle(
+    pub(super) fn update_paths(
         &mut self,
         now: Instant,
         session: &Session,
@@ -195,7 +195,7 @@ impl Signals {
 
     /// Returns whether the path manager still wants a join after its SYN/ACK, which measured the round-trip
     /// time. If not, the address may be tried again later.
-    pub(super) fn admits_join(&mut self, now: Instant, subflows: &Subflows, index: usize) -> bool {
+    pub(super) fn admit_join(&mut self, now: Instant, subflows: &Subflows, index: usize) -> bool {
         let (joining, open) = (self.open_path(&subflows[index]), self.open_paths(subflows));
         if self.path_manager.admits(now, &joining, &open) {
             return true;
@@ -249,7 +249,7 @@ impl Signals {
     }
 
     /// Makes the next address that has come up usable. Returns false if no address is due (`address_worker`).
-    pub(super) fn use_next_address(&mut self, now: Instant) -> bool {
+    pub(super) fn add_next_address(&mut self, now: Instant) -> bool {
         if self.own.upcoming.front().is_none_or(|(at, _)| *at > now) {
             return false;
         }
@@ -290,7 +290,7 @@ impl Signals {
         if ends
             && let (Some(index), Some(option)) = (subflows.signal_on(here), RemoveAddr::new(&[id]))
         {
-            subflows[index].context.signals_mut().post(MptcpOption::RemoveAddr(option));
+            subflows[index].context.signals_mut().push(MptcpOption::RemoveAddr(option));
         }
         ends
     }
@@ -310,7 +310,7 @@ impl Signals {
             {
                 subflow.context.signals_mut().set_own_backup(backup);
                 subflow.note_change();
-                subflow.context.signals_mut().post(MptcpOption::Prio { backup });
+                subflow.context.signals_mut().push(MptcpOption::Prio { backup });
             }
         }
     }
@@ -338,7 +338,7 @@ impl Signals {
             let key = session.local_key().value;
             let hmac = crypto::add_addr_hmac(key, remote.value, address_id, address, port);
             let option = AddAddr { address_id, address, port, hmac: Some(hmac) };
-            subflows[index].context.signals_mut().post(MptcpOption::AddAddr(option));
+            subflows[index].context.signals_mut().push(MptcpOption::AddAddr(option));
         }
         // `mptcp_adjust_add_addr_timeout`: the longest retransmission timeout of the subflows, doubled with
         // each repetition.
@@ -390,7 +390,7 @@ pub(super) fn grant_priority(
 ) {
     let subflow = &mut subflows[index];
     let id = subflow.tcp.id();
-    match subflow.context.signals_mut().grant_priority(now) {
+    match subflow.context.signals_mut().take_priority(now) {
         Some(backup) => {
             subflow.note_change();
             session.report(Event::PriorityChanged { id, backup });

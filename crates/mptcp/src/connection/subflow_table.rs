@@ -51,7 +51,7 @@ pub(crate) struct Subflows {
     siblings: Vec<SiblingView>,
 }
 
-/// The result of [`Subflows::install`].
+/// The result of [`Subflows::insert`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Installed {
     /// The slot of the new subflow.
@@ -66,7 +66,7 @@ impl Subflows {
     ///
     /// # Errors
     /// The name or parameters of the congestion control are unknown.
-    pub(super) fn install(
+    pub(super) fn insert(
         &mut self,
         session: &Session,
         tuple: FourTuple,
@@ -85,7 +85,7 @@ impl Subflows {
         self.opened += 1;
         let replaces = index < self.list.len();
         if replaces {
-            self.replace(index, subflow);
+            self.set_slot(index, subflow);
         } else {
             self.list.push(subflow);
         }
@@ -109,7 +109,7 @@ impl Subflows {
     }
 
     #[cold]
-    fn replace(&mut self, index: usize, subflow: Subflow) {
+    fn set_slot(&mut self, index: usize, subflow: Subflow) {
         let gone = std::mem::replace(&mut self.list[index], subflow);
         self.moved.push(gone.tcp.tuple().into());
         self.retired.push_back(summary(&gone));
@@ -164,13 +164,13 @@ impl Subflows {
             token,
             nonce,
         });
-        subflow.request_syn(Some(option));
+        subflow.demand_syn(Some(option));
     }
 
     /// Starts MPTCP on the initial subflow after both sides have negotiated it.
     pub(super) fn begin_multipath(&mut self) {
-        if let Some(initial) = self.first_mut() {
-            initial.start_multipath();
+        if let Some(initial) = self.get_first_mut() {
+            initial.begin_multipath();
         }
     }
 
@@ -205,13 +205,13 @@ impl Subflows {
         let subflow = self.list[index].end_rest();
         subflow.context.complete();
         // Our acknowledgement allows the initiator to send data (RFC 8684 section 3.2).
-        subflow.tcp.ack_now();
+        subflow.tcp.demand_ack();
         subflow.tcp.id()
     }
 
     /// Completes a join that we opened if the segment has a `DATA_ACK`. Returns whether the subflow must be
     /// reset because the segment has data but no DSS.
-    pub(super) fn confirm_join(
+    pub(super) fn complete_own_join(
         &mut self,
         session: &mut Session,
         index: usize,
@@ -221,7 +221,7 @@ impl Subflows {
         let confirms = segment.dss.is_some_and(|dss| dss.data_ack.is_some());
         if subflow.tcp.is_active() && confirms {
             subflow.context.complete();
-            subflow.context.third_mut().confirm();
+            subflow.context.third_mut().end_repetition();
             session.report(Event::SubflowEstablished(subflow.tcp.id()));
         }
         subflow.tcp.is_active() && !confirms && !segment.payload.is_empty()
@@ -263,7 +263,7 @@ impl Subflows {
     }
 
     /// Closes a subflow whose two directions have ended, and reports its four-tuple to the endpoint.
-    pub(super) fn finish(&mut self, index: usize) -> SubflowId {
+    pub(super) fn close(&mut self, index: usize) -> SubflowId {
         let subflow = self.list[index].end_rest();
         subflow.tcp.close();
         self.moved.push(Moved { tuple: subflow.tcp.tuple(), remains: subflow.tcp.remains() });
@@ -295,24 +295,24 @@ impl Subflows {
 
     /// Uses `DATA_ACK`s of 64 bits from now on. The longer option reduces the payload of a segment.
     #[inline]
-    pub(super) fn widen_data_acks(&mut self, session: &mut Session) {
-        if session.widen_data_acks() {
+    pub(super) fn set_wide_data_acks(&mut self, session: &mut Session) {
+        if session.set_wide_data_acks() {
             for index in 0..self.list.len() {
-                self.fit_segments(session, index);
+                self.update_segment_size(session, index);
             }
         }
     }
 
     /// Recomputes the payload size of a subflow's segments. If the subflow sends a DSS, its length is
     /// subtracted.
-    pub(super) fn fit_segments(&mut self, session: &Session, index: usize) {
+    pub(super) fn update_segment_size(&mut self, session: &Session, index: usize) {
         let subflow = self.list[index].end_rest();
         subflow.tcp.update_mss(if subflow.reserves_dss() { session.dss_bytes() } else { 0 });
     }
 
     /// Stores the mapping of the first data, which comes with `MP_CAPABLE` and without a DSS: IDSN + 1 at
     /// subflow position 1 (RFC 8684 section 3.1).
-    pub(super) fn map_first_data(
+    pub(super) fn add_first_mapping(
         &mut self,
         session: &mut Session,
         segment: &Segment,
@@ -320,7 +320,7 @@ impl Subflows {
         checksum: Option<u16>,
     ) {
         let base = session.peer_base();
-        self.widen_data_acks(session);
+        self.set_wide_data_acks(session);
         let terms = session.terms(base);
         let mapping = Mapping { dsn: MappingDsn::Long(DataSeq(base)), ssn: 1, length, checksum };
         if !segment.payload.is_empty() {
@@ -329,9 +329,9 @@ impl Subflows {
     }
 
     /// Requests an immediate acknowledgement on every subflow.
-    pub(super) fn ack_now(&mut self) {
+    pub(super) fn demand_ack(&mut self) {
         for subflow in self.iter_mut() {
-            subflow.tcp.ack_now();
+            subflow.tcp.demand_ack();
         }
     }
 
@@ -436,7 +436,7 @@ impl Subflows {
     }
 
     /// Removes all half-open joins without a RST.
-    pub(super) fn forget_joins(&mut self) {
+    pub(super) fn clear_joins(&mut self) {
         if let Some(joins) = self.half_open.take() {
             self.moved.extend(joins.tuples().map(Moved::from));
         }

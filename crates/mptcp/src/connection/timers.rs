@@ -39,10 +39,10 @@ impl Connection {
             self.subflows[index].note_change();
             let timeouts = self.subflows[index].tcp.totals().timeouts;
             let subflow = &mut self.subflows[index];
-            if !subflow.fire_handshake(&host, now)
-                || !subflow.tcp.fire_timer(Moment { host: &host, now })
+            if !subflow.handle_handshake_timeout(&host, now)
+                || !subflow.tcp.handle_timeout(Moment { host: &host, now })
             {
-                self.drop_subflow(now, index);
+                self.remove_subflow(now, index);
                 continue;
             }
             let rto = self.subflows[index].tcp.sending().rtt().rto();
@@ -68,7 +68,7 @@ impl Connection {
             self.repeat_fin(now);
         }
         if self.closing.is_given_up(now) {
-            self.closing.give_up(&mut self.session);
+            self.closing.end_deserted(&mut self.session);
         }
         if self.signals.deadline().is_some_and(|at| now >= at) {
             self.on_address_timeout(now);
@@ -94,7 +94,7 @@ impl Connection {
     /// possible.
     fn repeat_fin(&mut self, now: Instant) {
         let Self { session, subflows, outgoing, incoming, .. } = self;
-        if self.closing.may_end_as_plain(session, subflows, outgoing, incoming) {
+        if self.closing.check_plain_end(session, subflows, outgoing, incoming) {
             self.fall_back();
             self.push(now);
         } else {

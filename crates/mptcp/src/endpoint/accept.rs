@@ -34,20 +34,20 @@ impl Endpoint {
     ) {
         let Some(listener) = self.listeners.get(number) else { return };
         match listener.admit(now) {
-            Admission::Accept => self.request(now, number, tuple, syn, iss),
+            Admission::Accept => self.insert_request(now, number, tuple, syn, iss),
             Admission::Cookie => {
                 let config = listener.given_config();
                 let cookies = Cookies { secrets: &self.secrets, config, tuple };
                 let taken = |token: u32| self.by_token.contains(&token);
                 let answer = cookies.answer(now, syn, taken);
-                self.reply(tuple, answer);
+                self.push_reply(tuple, answer);
             }
             Admission::Drop => {}
         }
     }
 
     /// Stores a SYN and sends the SYN/ACK.
-    fn request(
+    fn insert_request(
         &mut self,
         now: Instant,
         listener: u32,
@@ -55,7 +55,7 @@ impl Endpoint {
         syn: &Segment,
         iss: Option<SeqNumber>,
     ) {
-        let number = self.table.number();
+        let number = self.table.next_number();
         let drawn = KeyDrawn::first(&mut self.stream(number), &self.is_taken());
         let iss = iss.unwrap_or_else(|| self.secrets.sequence(now, &tuple));
         let Some(known) = self.listeners.get(listener) else { return };
@@ -76,7 +76,7 @@ impl Endpoint {
         });
         let answer = request.answer(now, config, &self.secrets, key);
         self.requests.note_answer(now, id, &self.listeners);
-        self.reply(request.tuple, answer);
+        self.push_reply(request.tuple, answer);
     }
 
     /// Handles the timer of a half-open connection. Repeats the SYN/ACK, or removes the record.
@@ -88,11 +88,11 @@ impl Endpoint {
         if goes_on {
             return self.answer(now, id, None);
         }
-        self.forget_request(id);
+        self.remove_request(id);
         self.expired += 1;
     }
 
-    fn forget_request(&mut self, id: RequestId) {
+    fn remove_request(&mut self, id: RequestId) {
         let Some(request) = self.requests.get(id) else { return };
         self.requests.remove(id, &self.listeners);
         if let Some(listener) = self.listeners.get(request.listener()) {
@@ -111,7 +111,7 @@ impl Endpoint {
         let request = self.requests.get(id)?;
         if segment.flags.contains(Flags::RST) {
             if request.is_reset_by(segment) {
-                self.forget_request(id);
+                self.remove_request(id);
             }
             return None;
         }
@@ -133,7 +133,7 @@ impl Endpoint {
         if request.is_multipath() && self.by_token.contains(&key.token) {
             // Another connection has got the same token in the meantime. The peer already has this key, so
             // the connection cannot be accepted.
-            self.forget_request(id);
+            self.remove_request(id);
             self.refuse(tuple, segment, REASON_MPTCP);
             return None;
         }
@@ -148,7 +148,7 @@ impl Endpoint {
         };
         // A segment that does not complete the handshake leaves the request unchanged.
         let connection = Third { segment, segment_size }.completes(now, connection)?;
-        self.forget_request(id);
+        self.remove_request(id);
         self.accept(now, number, listener, connection)
     }
 
@@ -164,11 +164,11 @@ impl Endpoint {
         if let Some(listener) = self.listeners.get(listener) {
             listener.on_connection();
         }
-        self.after_input(now, handle.slot)
+        self.on_input(now, handle.slot)
     }
 
     /// Accepts a connection if the segment is a final ACK with a valid SYN cookie.
-    pub(super) fn redeem(
+    pub(super) fn accept_cookie(
         &mut self,
         now: Instant,
         tuple: FourTuple,
@@ -191,7 +191,7 @@ impl Endpoint {
         }
         let told = Some(Answered::Once);
         let offer = Offer { tuple, syn: &syn, iss: Some(iss), key, told };
-        let number = self.table.number();
+        let number = self.table.next_number();
         let connection = {
             let taken = self.is_taken();
             let origin = self.origin(now, number, &taken);
@@ -202,7 +202,7 @@ impl Endpoint {
     }
 
     /// Updates the listener's count after a connection was removed from the table.
-    pub(super) fn leave(&mut self, entry: &Entry) {
+    pub(super) fn on_removed(&mut self, entry: &Entry) {
         if let Some(listener) = entry.listener.and_then(|number| self.listeners.get(number)) {
             listener.on_connection_freed();
         }

@@ -74,10 +74,10 @@ impl Endpoint {
         }
         let place = self.places.find(&tuple);
         if let Some(Place::Subflow { slot, index }) = place
-            && let Some(entry) = self.table.slot(slot)
+            && let Some(entry) = self.table.get_slot(slot)
         {
             entry.connection.handle_merged_on(now, usize::from(index), segment, segment_size);
-            return self.after_input(now, slot);
+            return self.on_input(now, slot);
         }
         self.handle_stranger(now, tuple, segment, segment_size, place)
     }
@@ -95,14 +95,14 @@ impl Endpoint {
             self.catch_up(now);
         }
         let Some(Place::Subflow { slot, .. }) = self.places.find(&tuple) else { return None };
-        let believed = self.table.slot(slot)?.connection.handle_path_mtu(now, tuple, mtu, seq);
-        if believed { self.after_input(now, slot) } else { None }
+        let believed = self.table.get_slot(slot)?.connection.handle_path_mtu(now, tuple, mtu, seq);
+        if believed { self.on_input(now, slot) } else { None }
     }
 
     /// Queues a connection for output and events after it received input.
     #[inline]
-    pub(super) fn after_input(&mut self, now: Instant, slot: u32) -> Option<ConnectionHandle> {
-        let entry = self.table.slot(slot)?;
+    pub(super) fn on_input(&mut self, now: Instant, slot: u32) -> Option<ConnectionHandle> {
+        let entry = self.table.get_slot(slot)?;
         let handle = ConnectionHandle { slot, generation: entry.generation };
         if !std::mem::replace(&mut entry.ready, true) {
             self.ready.push(slot);
@@ -144,12 +144,12 @@ impl Endpoint {
             return self.handle_syn(now, tuple, segment, None);
         }
         if let Some(Place::HalfOpen { slot }) = place
-            && let Some(entry) = self.table.slot(slot)
+            && let Some(entry) = self.table.get_slot(slot)
         {
             entry.connection.handle_half_open(now, tuple, segment, segment_size);
-            return self.after_input(now, slot);
+            return self.on_input(now, slot);
         }
-        let redeemed = self.redeem(now, tuple, segment, segment_size);
+        let redeemed = self.accept_cookie(now, tuple, segment, segment_size);
         if redeemed.is_none() {
             self.refuse(tuple, segment, REASON_MPTCP);
         }
@@ -169,7 +169,7 @@ impl Endpoint {
             _ => self.listeners.at(tuple.local).is_some(),
         };
         match self.time_wait.take(now, number, segment, welcome) {
-            Verdict::Answer(segment) => self.reply(tuple, segment),
+            Verdict::Answer(segment) => self.push_reply(tuple, segment),
             Verdict::Ignore => {}
             Verdict::End => self.end_time_wait(tuple, number),
             Verdict::Open(iss) => {
@@ -196,7 +196,8 @@ impl Endpoint {
         if let Some(MpJoin::Syn { token, .. }) = asks_to_join(segment) {
             // A join selects its connection by token, not by port (RFC 8684 section 3.2).
             let slot = self.by_token.get(&token);
-            let Some((slot, entry)) = slot.and_then(|slot| Some((slot, self.table.slot(slot)?)))
+            let Some((slot, entry)) =
+                slot.and_then(|slot| Some((slot, self.table.get_slot(slot)?)))
             else {
                 if self.refusals.take(now) {
                     self.refuse(tuple, segment, REASON_MPTCP);
@@ -207,7 +208,7 @@ impl Endpoint {
                 self.refuse(tuple, segment, reason);
                 return None;
             }
-            return self.after_input(now, slot);
+            return self.on_input(now, slot);
         }
         let Some(number) = self.listeners.at(tuple.local) else {
             self.refuse(tuple, segment, REASON_MPTCP);
@@ -220,18 +221,18 @@ impl Endpoint {
     /// Answers a segment that belongs to no connection with a RST (RFC 9293 section 3.10.7.1).
     pub(super) fn refuse(&mut self, tuple: FourTuple, segment: &Segment, reason: u8) {
         if !segment.flags.contains(Flags::RST) {
-            self.reply(tuple, refusal(segment, reason));
+            self.push_reply(tuple, refusal(segment, reason));
         }
     }
 
-    pub(super) fn reply(&mut self, tuple: FourTuple, segment: Segment) {
+    pub(super) fn push_reply(&mut self, tuple: FourTuple, segment: Segment) {
         let FourTuple { local, remote } = tuple;
         self.replies.push_back(Transmit { local, remote, segment, segment_size: None });
     }
 
     /// Assigns a four-tuple to a connection, or releases it if `place` is `None`. A four-tuple that belongs
     /// to another connection's subflow is not reassigned.
-    pub(super) fn claim(&mut self, slot: u32, tuple: FourTuple, place: Option<Place>) {
+    pub(super) fn set_place(&mut self, slot: u32, tuple: FourTuple, place: Option<Place>) {
         let Some(place) = place else {
             return self.places.remove(&tuple, |place| place.slot() == Some(slot));
         };

@@ -153,7 +153,7 @@ impl Endpoint {
             return self.next_reply(segment);
         }
         while let Some(slot) = self.ready.front() {
-            if let Some(entry) = self.table.slot(slot).filter(|entry| entry.ready) {
+            if let Some(entry) = self.table.get_slot(slot).filter(|entry| entry.ready) {
                 let handle = ConnectionHandle { slot, generation: entry.generation };
                 if let Some((&tuple, written)) = entry.connection.next_segment(now, most, segment) {
                     let segment_size = written.segment_size;
@@ -208,7 +208,7 @@ impl Endpoint {
     fn set_wakes(&mut self) {
         for place in 0..self.ready.len() {
             if let Some(slot) = self.ready.at(place)
-                && let Some(entry) = self.table.slot(slot)
+                && let Some(entry) = self.table.get_slot(slot)
             {
                 let wake = entry.connection.wake();
                 self.table.set_wake(slot, wake);
@@ -220,7 +220,7 @@ impl Endpoint {
     /// Call it until it returns `None`.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) -> Option<ConnectionHandle> {
-        while let Some((number, tuple)) = self.time_wait.expire(now) {
+        while let Some((number, tuple)) = self.time_wait.pop_expired(now) {
             self.places.remove(&tuple, |place| place == Place::TimeWait { number });
         }
         while let Some(id) = self.requests.due(now) {
@@ -228,11 +228,11 @@ impl Endpoint {
         }
         let slot = self.table.first_due(now)?;
         let slot = slot as u32;
-        let entry = self.table.slot(slot)?;
+        let entry = self.table.get_slot(slot)?;
         entry.connection.handle_timeout(now);
         // The timer is set again after the connection has sent all its segments.
         self.table.set_wake(slot, Instant::FAR_FUTURE);
-        self.after_input(now, slot)
+        self.on_input(now, slot)
     }
 
     /// Returns the next event of any connection. The last event of a connection is [`Event::Drained`]. The
@@ -243,7 +243,7 @@ impl Endpoint {
             self.remove(spent);
         }
         while let Some(&slot) = self.news.front() {
-            let told = self.table.slot(slot).filter(|entry| entry.news).and_then(|entry| {
+            let told = self.table.get_slot(slot).filter(|entry| entry.news).and_then(|entry| {
                 let handle = ConnectionHandle { slot, generation: entry.generation };
                 if let Some(event) = entry.connection.poll_event() {
                     return Some((handle, event));

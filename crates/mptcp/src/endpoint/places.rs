@@ -52,11 +52,11 @@ impl Places {
                 return Some(*place);
             }
         }
-        self.look_up(key)
+        self.find_packed(key)
     }
 
     #[inline(never)]
-    fn look_up(&mut self, key: Packed) -> Option<Place> {
+    fn find_packed(&mut self, key: Packed) -> Option<Place> {
         let place = self.table.get(&key)?;
         self.recent = [Some((key, place)), self.recent[0]];
         Some(place)

@@ -213,8 +213,8 @@ impl Requests {
     pub(super) fn note_answer(&mut self, now: Instant, id: RequestId, listeners: &Listeners) {
         let (note, due) = (|kept: &mut SynRecord| kept.note_answer(now), due(listeners));
         match id {
-            RequestId::V4(number) => self.v4.change(now, number, note, due),
-            RequestId::V6(number) => self.v6.change(now, number, note, due),
+            RequestId::V4(number) => self.v4.update(now, number, note, due),
+            RequestId::V6(number) => self.v6.update(now, number, note, due),
         }
     }
 

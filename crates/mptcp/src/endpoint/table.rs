@@ -64,7 +64,7 @@ impl Table {
     }
 
     /// Returns the number of a new connection.
-    pub(super) fn number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.made += 1;
         self.made - 1
     }
@@ -114,7 +114,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn slot(&mut self, slot: u32) -> Option<&mut Entry> {
+    pub(super) fn get_slot(&mut self, slot: u32) -> Option<&mut Entry> {
         self.entries.get_mut(slot as usize)
     }
 

@@ -73,7 +73,7 @@ impl TimeWait {
     }
 
     /// Removes one expired record. Returns its number and four-tuple.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<(u32, FourTuple)> {
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<(u32, FourTuple)> {
         let (_, number) = self.records.first().filter(|(at, _)| *at <= now)?;
         self.records.remove(number).map(|record| (number as u32, record.tuple))
     }

@@ -7,7 +7,7 @@ use anabranch_tcp::Written;
 use anabranch_tcp::config::HostModel;
 
 impl Subflow {
-    /// Writes up to `most` segments as one, with the result of `next_data_segment` and `fill_options` for
+    /// Writes up to `most` segments as one, with the result of `next_data_segment` and `add_options` for
     /// each.
     ///
     /// The state changes as if each segment were written separately. The header is written only once, so a
@@ -28,7 +28,7 @@ impl Subflow {
         if !self.next_data_segment(host, context, segment) {
             return None;
         }
-        self.fill_options(segment, false);
+        self.add_options(segment, false);
         // A retransmission does not change `next`. The `MP_CAPABLE` of the first data, and the infinite
         // mapping, are on a single segment.
         let new = self.tcp.sending().queue().next() > start;
@@ -36,7 +36,7 @@ impl Subflow {
             if self.is_multipath() { segment.mptcp.is_empty() } else { segment.dss.is_none() };
         let several = new && repeats && !alone;
         Some(match tag.filter(|_| several) {
-            Some(tag) => self.tcp.extend_burst(host, &context.tcp, most, tag, segment),
+            Some(tag) => self.tcp.grow_burst(host, &context.tcp, most, tag, segment),
             None => (Written::default(), 0),
         })
     }
@@ -59,7 +59,7 @@ mod tests {
     /// Returns a subflow with five segments of 1000 bytes that may be sent.
     fn loaded() -> Subflow {
         let mut subflow = subflow();
-        subflow.tcp.supply().force_window(100_000);
+        subflow.tcp.supply().set_window(100_000);
         subflow.tcp.supply().queue((0..5000).map(|at| (at / 7) as u8).collect(), 0);
         subflow
     }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_burst_does_not_end_with_the_memory_it_begins_in() {
         let mut subflow = loaded();
-        subflow.tcp.supply().drain_unsent();
+        subflow.tcp.supply().discard_unsent();
         for piece in 0..20u8 {
             subflow.tcp.supply().queue(vec![piece; 300].into(), 300 * u64::from(piece));
         }

@@ -95,7 +95,7 @@ impl Context {
     }
 
     /// Removes `MP_CAPABLE` from later SYNs. A middlebox may drop SYNs that have it.
-    pub(super) fn drop_capable(&mut self) {
+    pub(super) fn remove_capable(&mut self) {
         if self.offers_capable() {
             (self.offer, self.offered) = (None, Offered::Nothing);
         }
@@ -171,9 +171,9 @@ impl Context {
     #[inline]
     pub(super) fn add_options(&mut self, segment: &mut Segment, pure: bool) {
         if self.third.is_pending() {
-            self.third.attach(segment);
+            self.third.add_to(segment);
         } else if pure && self.signals.waits() {
-            self.signals.attach(segment);
+            self.signals.add_to(segment);
         }
     }
 
@@ -251,7 +251,7 @@ impl Context {
     /// Ends MPTCP on the subflow, which continues as plain TCP.
     pub(super) fn fall_back(&mut self) {
         self.fully_established = true;
-        self.third.confirm();
+        self.third.end_repetition();
         self.signals.end();
     }
 
@@ -314,7 +314,7 @@ impl Context {
 
     /// Queues the infinite mapping that ends MPTCP. `data` is the stream position before which everything is
     /// acknowledged.
-    pub(crate) fn queue_final_mapping(&mut self, data: u64, checksum: bool) {
+    pub(crate) fn set_final_mapping(&mut self, data: u64, checksum: bool) {
         self.final_mapping = Some(FinalMapping::new(data, checksum));
     }
 
@@ -339,7 +339,7 @@ impl Context {
         short: bool,
     ) {
         if let Some(mapping) = self.final_mapping.as_mut()
-            && mapping.rides(start)
+            && mapping.check_carrier(start)
         {
             segment.dss = Some(mapping.dss(context.dsn_base, short));
         }

@@ -89,7 +89,7 @@ impl Delivery {
         self.mappings.clear();
     }
 
-    fn fail(&mut self, failure: Failure) {
+    fn set_failure(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
     }
 
@@ -108,12 +108,12 @@ impl Delivery {
             let (dsn, room) = if !multipath {
                 (at - 1, u64::MAX)
             } else if self.checksums || self.whole || self.failure.is_some() {
-                return self.hold(at, payload, memory, up);
-            } else if let Some(found) = self.mappings.at(at) {
+                return self.push_waiting(at, payload, memory, up);
+            } else if let Some(found) = self.mappings.find(at) {
                 (found.dsn(at), found.end - at)
             } else {
-                self.fail(Failure::Unmapped);
-                return self.hold(at, payload, memory, up);
+                self.set_failure(Failure::Unmapped);
+                return self.push_waiting(at, payload, memory, up);
             };
             if room >= payload.len() as u64 {
                 return up(dsn, payload, memory);
@@ -126,27 +126,33 @@ impl Delivery {
     }
 
     #[inline(never)]
-    fn hold(&mut self, at: u64, payload: Bytes, memory: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
+    fn push_waiting(
+        &mut self,
+        at: u64,
+        payload: Bytes,
+        memory: u64,
+        up: &mut impl FnMut(u64, Bytes, u64),
+    ) {
         let next = at + payload.len() as u64;
         self.held_bytes += payload.len() as u64;
         self.held_memory = self.held_memory.saturating_add(memory as u32);
         push_joined(&mut self.held, payload);
         if self.failure.is_none() {
-            self.verify(next, up);
+            self.deliver_verified(next, up);
         }
     }
 
     /// Delivers every mapping that is complete and verified. `next` is the position after the last waiting
     /// byte.
-    fn verify(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
+    fn deliver_verified(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         while self.failure.is_none() && self.held_bytes > 0 {
             let from = next - self.held_bytes;
-            let Some(found) = self.mappings.at(from) else {
-                return self.fail(Failure::Unmapped);
+            let Some(found) = self.mappings.find(from) else {
+                return self.set_failure(Failure::Unmapped);
             };
             let seal = found.seal.filter(|_| found.position == from);
             if seal.is_none() && (self.checksums || found.seal.is_some()) {
-                return self.fail(Failure::BadMapping);
+                return self.set_failure(Failure::BadMapping);
             }
             if next < found.end {
                 return;
@@ -158,12 +164,12 @@ impl Delivery {
             if let Some(seal) = seal {
                 let stated = length as u16 + u16::from(seal.data_fin);
                 if !verify_dss_checksum(DataSeq(dsn), seal.ssn, stated, bytes, seal.checksum) {
-                    return self.fail(Failure::Checksum(dsn));
+                    return self.set_failure(Failure::Checksum(dsn));
                 }
             }
             let mut at = dsn;
             for _ in 0..pieces {
-                at = self.hand_up(at, up);
+                at = self.deliver_first(at, up);
             }
             if seal.is_some_and(|seal| seal.data_fin) {
                 self.data_fin = Some(at);
@@ -172,7 +178,7 @@ impl Delivery {
     }
 
     /// Delivers the first waiting piece with the DSN `at`. Returns the DSN after it.
-    fn hand_up(&mut self, at: u64, up: &mut impl FnMut(u64, Bytes, u64)) -> u64 {
+    fn deliver_first(&mut self, at: u64, up: &mut impl FnMut(u64, Bytes, u64)) -> u64 {
         let Some(piece) = self.held.pop_front() else { return at };
         let length = piece.len() as u64;
         let memory = share(self.held_memory.into(), length, self.held_bytes);
@@ -200,10 +206,10 @@ impl Delivery {
 
     /// Delivers all waiting bytes with stream positions, because MPTCP has ended. `next` is the position
     /// after the last waiting byte.
-    pub(crate) fn release(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
+    pub(crate) fn deliver_all(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         let mut at = next - self.held_bytes - 1;
         while !self.held.is_empty() {
-            at = self.hand_up(at, up);
+            at = self.deliver_first(at, up);
         }
         *self = Self::default();
     }
@@ -302,7 +308,7 @@ impl Delivery {
         self.whole = terms.whole;
         let length = u64::from(mapping.length) - u64::from(data_fin && mapping.length > 0);
         if mapping.length > 0 && mapping.checksum.is_some() != terms.checksum {
-            self.fail(Failure::Unagreed);
+            self.set_failure(Failure::Unagreed);
             return true;
         }
         if mapping.length > 0 && length == 0 {
@@ -312,7 +318,7 @@ impl Delivery {
         let position = position_of(mapping.ssn, next)
             .filter(|at| length > 0 && *at < end && start < at + length);
         let Some(position) = position else {
-            self.fail(Failure::BadMapping);
+            self.set_failure(Failure::BadMapping);
             return true;
         };
         let declared = Declared {
@@ -325,7 +331,7 @@ impl Delivery {
         match self.mappings.insert(declared, self.handed(next), waiting) {
             Ok(()) => true,
             Err(Refusal::Contradiction) => {
-                self.fail(Failure::BadMapping);
+                self.set_failure(Failure::BadMapping);
                 true
             }
             Err(Refusal::TooMany) => false,
@@ -386,7 +392,8 @@ mod tests {
         assert_eq!(deliver(&mut delivery, wrap + 4, &[7]), []);
         assert_eq!(delivery.held_bytes(), 2);
         let mut handed = Vec::new();
-        delivery.release(wrap + 5, &mut |at, bytes: Bytes, _| handed.push((at, bytes.to_vec())));
+        delivery
+            .deliver_all(wrap + 5, &mut |at, bytes: Bytes, _| handed.push((at, bytes.to_vec())));
         assert_eq!(handed, [(wrap + 2, vec![6, 7])]);
     }
 
@@ -432,7 +439,7 @@ mod tests {
         // A subflow that ends because of this frees its part of the window. Its RST reports the reason.
         delivery.discard();
         assert_eq!((delivery.held_bytes(), delivery.held.len()), (0, 0));
-        assert!(delivery.mappings.at(4).is_none());
+        assert!(delivery.mappings.find(4).is_none());
         assert_eq!(delivery.failure(), Some(Failure::Checksum(104)));
     }
 

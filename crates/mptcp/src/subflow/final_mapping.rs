@@ -62,7 +62,7 @@ impl FinalMapping {
 
     /// Returns whether the segment at `start` carries the mapping. Only the first segment does, and its
     /// retransmissions.
-    pub(super) fn rides(&mut self, start: u64) -> bool {
+    pub(super) fn check_carrier(&mut self, start: u64) -> bool {
         *self.carrier.get_or_insert(start) == start
     }
 

@@ -39,7 +39,7 @@ pub(super) fn subflow() -> Subflow {
     let reno = PluginChoice::named("reno");
     let controller = congestion::build(&reno, &Registry::TABLES, stream).expect("a known name");
     let mut subflow = Subflow::new(SubflowId(0), tuple, true, SeqNumber(0), controller, &config);
-    subflow.request_syn(None);
+    subflow.demand_syn(None);
     assert!(subflow.next_handshake_segment(at(0), &config, &mut Segment::default()));
     let syn_ack = Segment {
         ack: SeqNumber(1),
@@ -51,7 +51,7 @@ pub(super) fn subflow() -> Subflow {
         timestamps: Some(Timestamps::default()),
         ..Segment::default()
     };
-    subflow.tcp.learn_peer(&syn_ack, &config.tcp());
+    subflow.tcp.on_peer_syn(&syn_ack, &config.tcp());
     subflow.take_syn_ack(&exact(), at(100), &syn_ack);
     subflow.context.complete();
     subflow

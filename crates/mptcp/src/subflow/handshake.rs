@@ -13,9 +13,9 @@ const CAPABLE_SYNS: u32 = 3;
 
 impl Subflow {
     /// Requests a SYN with this MPTCP option.
-    pub(crate) fn request_syn(&mut self, option: Option<MptcpOption>) {
+    pub(crate) fn demand_syn(&mut self, option: Option<MptcpOption>) {
         self.context.set_offer(option);
-        self.tcp.opening_mut().request();
+        self.tcp.opening_mut().demand_syn();
     }
 
     /// Accepts a SYN and requests a SYN/ACK with this MPTCP option. `answered` means that the SYN/ACK was
@@ -52,13 +52,13 @@ impl Subflow {
     }
 
     /// Handles the timers of the handshake. Returns false if the handshake has failed.
-    pub(crate) fn fire_handshake(&mut self, host: &HostModel, now: Instant) -> bool {
-        match self.tcp.fire_handshake(now) {
+    pub(crate) fn handle_handshake_timeout(&mut self, host: &HostModel, now: Instant) -> bool {
+        match self.tcp.handle_handshake_timeout(now) {
             HandshakeTimeout::Nothing => {}
             HandshakeTimeout::GivenUp => return false,
             HandshakeTimeout::Repeats(before) => {
                 if before >= CAPABLE_SYNS && self.tcp.state() == State::SynSent {
-                    self.context.drop_capable();
+                    self.context.remove_capable();
                 }
             }
         }

@@ -104,7 +104,7 @@ impl Mappings {
 
     /// Returns the mapping that covers `position`. Removes the mappings before it.
     #[inline]
-    pub(super) fn at(&mut self, position: u64) -> Option<Declared> {
+    pub(super) fn find(&mut self, position: u64) -> Option<Declared> {
         self.advance(position);
         self.first.filter(|first| first.position <= position)
     }
@@ -157,12 +157,12 @@ impl Mappings {
         if self.recent == Some(new) {
             return Ok(());
         }
-        self.file(new, waiting)?;
+        self.insert_in_order(new, waiting)?;
         self.recent = Some(new);
         Ok(())
     }
 
-    fn file(&mut self, new: Declared, waiting: u64) -> Result<(), Refusal> {
+    fn insert_in_order(&mut self, new: Declared, waiting: u64) -> Result<(), Refusal> {
         let Some(first) = self.first else { return Ok(()) };
         if new.end <= first.position {
             self.check_room(waiting)?;
@@ -296,9 +296,9 @@ mod tests {
             mappings.insert(plain(5001 + n, 5002 + n, 9), 1, 0).expect("no contradiction");
         }
         assert_eq!(mappings.len(), 2);
-        assert_eq!(mappings.at(500).map(|found| found.dsn(500)), Some(509));
-        assert_eq!(mappings.at(1001), None);
-        assert_eq!(mappings.at(6000), Some(plain(5001, 6001, 9)));
+        assert_eq!(mappings.find(500).map(|found| found.dsn(500)), Some(509));
+        assert_eq!(mappings.find(1001), None);
+        assert_eq!(mappings.find(6000), Some(plain(5001, 6001, 9)));
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
             assert_eq!(mappings.insert(new, 1, 0), Err(Refusal::Contradiction), "{new:?}");
         }
         assert_eq!(mappings.len(), 3);
-        assert_eq!(mappings.at(450), Some(plain(400, 500, 0)));
+        assert_eq!(mappings.find(450), Some(plain(400, 500, 0)));
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
             mappings.insert(part, 1, 0).expect("a part of what was declared");
         }
         assert_eq!(mappings.len(), 3);
-        assert_eq!(mappings.at(1), Some(sealed(1, 100)), "what was declared first stands");
+        assert_eq!(mappings.find(1), Some(sealed(1, 100)), "what was declared first stands");
         for new in [sealed(50, 150), sealed(300, 401), sealed(99, 200), plain(310, 320, 1)] {
             assert_eq!(mappings.insert(new, 1, 0), Err(Refusal::Contradiction), "{new:?}");
         }
@@ -359,7 +359,7 @@ mod tests {
                 }
             }
             for (position, known) in table.iter().enumerate().skip(1) {
-                let found = mappings.at(position as u64).map(|found| found.shift);
+                let found = mappings.find(position as u64).map(|found| found.shift);
                 prop_assert_eq!(found, *known, "{}", position);
             }
         }

@@ -18,7 +18,7 @@ impl Subflow {
     /// Adds options to a segment that has its timestamps, DSS and payload. A `pure` acknowledgement has no
     /// payload and no FIN.
     #[inline]
-    pub(crate) fn fill_options(&mut self, segment: &mut Segment, pure: bool) {
+    pub(crate) fn add_options(&mut self, segment: &mut Segment, pure: bool) {
         self.context.add_options(segment, pure);
         self.tcp.add_reports(segment);
     }
@@ -28,7 +28,7 @@ impl Subflow {
         let signals = self.signal_due();
         if let Some(first) = self.tcp.next_first_ack(&context.tcp, segment) {
             self.add_data_ack(context, segment);
-            self.fill_options(segment, true);
+            self.add_options(segment, true);
             self.tcp.receive_mut().on_first_ack_sent(first);
             return true;
         }
@@ -39,7 +39,7 @@ impl Subflow {
         if let Some(at) = context.data_fin.filter(|_| self.is_multipath()) {
             self.context.add_data_fin(segment, at, context, self.stack.short_data_numbers);
         }
-        self.fill_options(segment, true);
+        self.add_options(segment, true);
         true
     }
 }
@@ -151,8 +151,8 @@ mod tests {
         subflow.answer_syn(&syn, &config, None, None);
         assert!(subflow.next_handshake_segment(Instant::ZERO, &config, &mut Segment::default()));
         subflow.take_syn_ack(&config.host, Instant::ZERO, &syn);
-        subflow.start_multipath();
-        // The bytes that `Connection::fit_segments` computes.
+        subflow.begin_multipath();
+        // The bytes that `Connection::update_segment_size` computes.
         let data_ack = if matches!(situation.data_ack, Some(DataAck::Long(_))) { 8 } else { 4 };
         let dss: u32 = 4 + data_ack + 14 + if situation.checksum { 2 } else { 0 };
         subflow.tcp.update_mss(dss.next_multiple_of(4));
@@ -160,7 +160,7 @@ mod tests {
             subflow.context.third_mut().set(third);
         }
         for option in &situation.posted {
-            subflow.context.signals_mut().post(*option);
+            subflow.context.signals_mut().push(*option);
         }
         subflow
     }
@@ -215,9 +215,9 @@ mod tests {
                 subflow.tcp.supply().queue_fin();
             }
             assert!(subflow.next_data_segment(&host, &context, &mut segment));
-            subflow.fill_options(&mut segment, false);
+            subflow.add_options(&mut segment, false);
         } else {
-            subflow.tcp.ack_now();
+            subflow.tcp.demand_ack();
             assert!(subflow.next_pure_ack(&context, &mut segment));
         }
         segment
@@ -323,7 +323,7 @@ mod tests {
         // mptcp_write_options calls `mptcp_set_rwin` only for a DSS with `ack64` or `ack32`.
         let window = |third: Option<MptcpOption>| {
             let mut subflow = super::super::fixture::subflow();
-            subflow.start_multipath();
+            subflow.begin_multipath();
             if let Some(third) = third {
                 subflow.context.third_mut().set(third);
             }

@@ -61,7 +61,7 @@ impl Signals {
     }
 
     /// Stores the priority that the peer requests with `MP_PRIO`.
-    pub(crate) fn wish_priority(&mut self, backup: bool) {
+    pub(crate) fn set_wished_priority(&mut self, backup: bool) {
         self.wish = Some(backup).filter(|wish| *wish != self.backup_for_peer);
     }
 
@@ -74,7 +74,7 @@ impl Signals {
     /// Applies the priority that the peer requested and returns it. After too many changes in a period it
     /// returns `None`, and the request waits for a later segment.
     #[cold]
-    pub(crate) fn grant_priority(&mut self, now: Instant) -> Option<bool> {
+    pub(crate) fn take_priority(&mut self, now: Instant) -> Option<bool> {
         if now.since(self.since) >= PRIORITY_PERIOD {
             (self.changes_left, self.since) = (PRIORITY_CHANGES, now);
         }
@@ -85,7 +85,7 @@ impl Signals {
 
     /// Queues an option. It is sent once, on the next pure acknowledgement with enough space. An
     /// acknowledgement is sent for it.
-    pub(crate) fn post(&mut self, option: MptcpOption) {
+    pub(crate) fn push(&mut self, option: MptcpOption) {
         if matches!(option, MptcpOption::Prio { .. }) {
             // A later priority replaces an earlier one.
             self.options.retain(|waiting| !matches!(waiting, MptcpOption::Prio { .. }));
@@ -127,7 +127,7 @@ impl Signals {
 
     /// Adds queued options to an acknowledgement.
     #[cold]
-    pub(super) fn attach(&mut self, segment: &mut Segment) {
+    pub(super) fn add_to(&mut self, segment: &mut Segment) {
         let posted = self.options.len();
         let Some(&first) = self.options.first() else { return };
         if matches!(first, MptcpOption::AddAddr(_)) {

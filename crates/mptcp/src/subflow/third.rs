@@ -32,7 +32,7 @@ impl ThirdPacket {
     }
 
     /// Ends the repetition, because the peer has received the option or MPTCP has ended.
-    pub(crate) fn confirm(&mut self) {
+    pub(crate) fn end_repetition(&mut self) {
         (self.option, self.deadline) = (None, Instant::FAR_FUTURE);
     }
 
@@ -67,7 +67,7 @@ impl ThirdPacket {
     /// Adds the option to a segment in place of the DSS. A segment with payload or `DATA_FIN` keeps its DSS
     /// (`snd_data_fin_enable` in `mptcp_established_options_mp`).
     #[cold]
-    pub(super) fn attach(&mut self, segment: &mut Segment) {
+    pub(super) fn add_to(&mut self, segment: &mut Segment) {
         let Some(option) = self.option else { return };
         let ends = segment.dss.is_some_and(|dss| dss.data_fin);
         if segment.payload.is_empty() && !ends {

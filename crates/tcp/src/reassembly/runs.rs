@@ -37,18 +37,18 @@ impl Runs {
 
     /// Removes the bytes before `start` from the lowest run, which ends at `end`.
     #[inline]
-    pub(super) fn shorten_first(&mut self, start: u64, end: u64) {
+    pub(super) fn cut_first(&mut self, start: u64, end: u64) {
         match self.few.front_mut() {
             Some(_) if start == end => {
                 self.few.pop_front();
             }
             Some(first) => first.0 = start,
-            None => self.shorten_first_of_many(start, end),
+            None => self.cut_first_of_many(start, end),
         }
     }
 
     #[cold]
-    fn shorten_first_of_many(&mut self, start: u64, end: u64) {
+    fn cut_first_of_many(&mut self, start: u64, end: u64) {
         if start == end {
             self.many.remove(&end);
         } else {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!((runs.few.len(), runs.many.len(), runs.len()), (0, FEW + 1, FEW + 1));
         for _ in 0..=FEW {
             let (_, end) = runs.first().expect("one is left");
-            runs.shorten_first(end, end);
+            runs.cut_first(end, end);
         }
         assert_eq!((runs.first(), runs.len()), (None, 0));
         runs.insert(1, 2);
@@ -149,7 +149,7 @@ mod tests {
                         // Remove the first run or a part of it.
                         let (start, end) = list[0];
                         let cut = (start + at % 4 + 1).min(end);
-                        runs.shorten_first(cut, end);
+                        runs.cut_first(cut, end);
                         list[0].0 = cut;
                         list.retain(|run| run.0 < run.1);
                     }

@@ -33,7 +33,7 @@ impl Receiver {
     #[cold]
     fn refuse(&mut self, now: Instant, segment: &Segment, start: i64, rto: Duration) -> bool {
         if segment.sequence_len() == 0 || segment.flags.contains(Flags::SYN) {
-            return self.may_challenge(now);
+            return self.admit_challenge(now);
         }
         if let Some(position) = self.assembly.next.checked_add_signed(start)
             && start < 0
@@ -41,7 +41,7 @@ impl Receiver {
             let length = segment.payload.len() as u32;
             let end = position + u64::from(segment.sequence_len());
             self.assembly.report_duplicate(position, end);
-            self.ack.quicken_for_duplicate(self.window);
+            self.ack.begin_quick_acks_for_duplicate(self.window);
             self.ack.on_data(now, length, false, Arrival::Duplicate, false, rto);
         }
         true
@@ -49,7 +49,7 @@ impl Receiver {
 
     /// Returns whether a challenge ACK may be sent now, and counts it (`tcp_send_challenge_ack`).
     #[cold]
-    fn may_challenge(&mut self, now: Instant) -> bool {
+    fn admit_challenge(&mut self, now: Instant) -> bool {
         let may = self.answered_at.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL);
         if may {
             self.answered_at = Some(now);
@@ -88,20 +88,20 @@ impl Tcp {
     /// needed.
     // A run of 20 MB calls it 28,212 times.
     #[inline(always)]
-    pub fn accepts(&mut self, now: Instant, segment: &Segment) -> bool {
+    pub fn accept(&mut self, now: Instant, segment: &Segment) -> bool {
         let expected = self.sequence.remote(self.receive.next());
         let start = i64::from(segment.seq.offset(expected));
         let in_window = self.receive.has_in_window(segment, start, self.is_tagged());
         let stamps = segment.timestamps.filter(|_| self.receive.negotiated().timestamps);
         if !in_window || stamps.is_some_and(|stamps| self.sequence.is_older(stamps)) {
             if self.receive.refuse(now, segment, start, self.sending.rtt().rto()) {
-                self.ack_now();
+                self.demand_ack();
             }
             return false;
         }
         if segment.flags.contains(Flags::SYN) {
             // This may be a repeated SYN/ACK, because our third packet was lost.
-            self.challenge(now);
+            self.demand_challenge_ack(now);
             return false;
         }
         let behind = self.sequence.local(self.sending.queue().next()).offset(segment.ack);
@@ -109,32 +109,32 @@ impl Tcp {
             return false;
         }
         let under_way = behind >= 0 && behind as u64 <= self.sending.queue().oldest_answer();
-        under_way || self.accepts_invalid_ack(now, behind)
+        under_way || self.handle_invalid_ack(now, behind)
     }
 
     /// Handles an acknowledgement that is too old or covers unsent data. After the handshake, it is answered
     /// with an acknowledgement (RFC 5961 section 5.2, RFC 9293 section 3.10.7.4; `tcp_ack`). Returns true for
     /// an old acknowledgement during the handshake, which the caller handles.
     #[cold]
-    fn accepts_invalid_ack(&mut self, now: Instant, behind: i32) -> bool {
+    fn handle_invalid_ack(&mut self, now: Instant, behind: i32) -> bool {
         let opening = self.state == State::SynReceived;
         if !opening {
-            self.challenge(now);
+            self.demand_challenge_ack(now);
         }
         opening && behind >= 0
     }
 
     /// Sends a challenge ACK unless one was sent recently (`tcp_send_challenge_ack`).
     #[cold]
-    pub fn challenge(&mut self, now: Instant) {
-        if self.receive.may_challenge(now) {
-            self.ack_now();
+    pub fn demand_challenge_ack(&mut self, now: Instant) {
+        if self.receive.admit_challenge(now) {
+            self.demand_ack();
         }
     }
 
     /// Returns whether a RST ends the connection. In SYN-SENT, it must acknowledge the SYN. Otherwise its
     /// position decides.
-    pub fn reset_counts(&mut self, now: Instant, segment: &Segment) -> bool {
+    pub fn check_reset(&mut self, now: Instant, segment: &Segment) -> bool {
         if self.state == State::SynSent {
             return segment.flags.contains(Flags::ACK) && self.sequence.is_acked_syn(segment);
         }
@@ -143,7 +143,7 @@ impl Tcp {
         };
         let verdict = self.receive.judge_reset(position);
         if verdict == ResetVerdict::Challenge {
-            self.challenge(now);
+            self.demand_challenge_ack(now);
         }
         verdict == ResetVerdict::Accept
     }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn accepted(segment: &Segment) -> bool {
-        subflow().0.accepts(at(1000), segment)
+        subflow().0.accept(at(1000), segment)
     }
 
     #[test]
@@ -189,8 +189,8 @@ mod tests {
         // With tags, another connection may have advertised more.
         let (mut multipath, _) = subflow();
         multipath.sending.tagging_mut().begin();
-        assert!(multipath.accepts(at(1000), &segment(WINDOW + 65_536, 1)));
-        assert!(!multipath.accepts(at(1000), &segment(1 + WINDOW + 65_536, 1)));
+        assert!(multipath.accept(at(1000), &segment(WINDOW + 65_536, 1)));
+        assert!(!multipath.accept(at(1000), &segment(1 + WINDOW + 65_536, 1)));
     }
 
     #[test]
@@ -199,15 +199,15 @@ mod tests {
         send(&mut subflow, at(0), 1000);
         let acknowledging =
             |ack: u32| Segment { ack: anabranch_units::SeqNumber(ack), ..segment(1, 10) };
-        assert!(subflow.accepts(at(1000), &acknowledging(1001)));
-        assert!(!subflow.accepts(at(1000), &acknowledging(1002)));
+        assert!(subflow.accept(at(1000), &acknowledging(1001)));
+        assert!(!subflow.accept(at(1000), &acknowledging(1002)));
         assert!(subflow.receive.is_ack_due(), "RFC 9293 section 3.10.7.4: send an acknowledgement");
         subflow.receive.ack.on_ack_sent();
-        assert!(!subflow.accepts(at(1499), &acknowledging(1002)) && !subflow.receive.is_ack_due());
+        assert!(!subflow.accept(at(1499), &acknowledging(1002)) && !subflow.receive.is_ack_due());
         let mute = Segment { flags: Flags::default(), ..segment(1, 10) };
-        assert!(!subflow.accepts(at(1000), &mute));
+        assert!(!subflow.accept(at(1000), &mute));
         let syn = Segment { flags: Flags::ACK.with(Flags::SYN), ..segment(1, 0) };
-        assert!(!subflow.accepts(at(1500), &syn) && subflow.receive.is_ack_due());
+        assert!(!subflow.accept(at(1500), &syn) && subflow.receive.is_ack_due());
     }
 
     #[test]
@@ -217,9 +217,9 @@ mod tests {
             let (mut subflow, _) = subflow();
             subflow.receive.negotiated.timestamps = used;
             let stamps = Some(Timestamps { value: recent, echo: 0 });
-            subflow.sequence.learn_peer(&Segment { timestamps: stamps, ..segment(0, 0) });
+            subflow.sequence.on_peer_syn(&Segment { timestamps: stamps, ..segment(0, 0) });
             let timestamps = Some(Timestamps { value, echo: 1 });
-            subflow.accepts(at(1000), &Segment { timestamps, ..segment(1, 10) })
+            subflow.accept(at(1000), &Segment { timestamps, ..segment(1, 10) })
         };
         assert!(stamped(100, 100, true) && stamped(100, 99, true) && !stamped(100, 98, true));
         assert!(!stamped(5, u32::MAX, true), "older across the wrap");
@@ -233,7 +233,7 @@ mod tests {
         let (mut subflow, _) = subflow();
         let mut told = |ms: u64| {
             subflow.receive.ack.on_ack_sent();
-            subflow.accepts(at(ms), &segment(0, 0));
+            subflow.accept(at(ms), &segment(0, 0));
             subflow.receive.is_ack_due()
         };
         assert!(told(1000) && !told(1499) && told(1500) && !told(1999) && told(2000));
@@ -241,7 +241,7 @@ mod tests {
         let (mut subflow, _) = super::super::super::fixture::subflow();
         for ms in [1000, 1001, 1002] {
             subflow.receive.ack.on_ack_sent();
-            subflow.accepts(at(ms), &segment(1 + WINDOW, 10));
+            subflow.accept(at(ms), &segment(1 + WINDOW, 10));
             assert!(subflow.receive.is_ack_due());
         }
     }
@@ -257,7 +257,7 @@ mod tests {
             subflow.handle_payload(at(0), (&early, 101), load, Space::default(), &mut |_, _, _| {});
             subflow.receive.assembly.closed = closed;
             subflow.receive.ack.on_ack_sent();
-            let counts = subflow.reset_counts(at(1000), &segment(position, 0));
+            let counts = subflow.check_reset(at(1000), &segment(position, 0));
             (counts, subflow.receive.is_ack_due())
         };
         assert_eq!(resets(1, false), (true, false));

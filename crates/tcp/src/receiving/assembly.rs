@@ -10,7 +10,7 @@ use crate::reassembly::{Inserted, OutOfOrder, share};
 
 impl Assembly {
     /// Handles the peer's SYN, which occupies position 0.
-    pub(super) fn after_syn(&mut self) {
+    pub(super) fn on_syn(&mut self) {
         self.next = 1;
     }
 
@@ -104,7 +104,7 @@ impl Assembly {
         if start == self.next {
             let filled = !self.runs.is_empty();
             self.deliver(payload, memory, up);
-            if filled && self.absorb_runs(up) {
+            if filled && self.deliver_runs(up) {
                 return Arrival::FilledGap;
             }
             return Arrival::InOrder;
@@ -114,7 +114,7 @@ impl Assembly {
     }
 
     /// Delivers the out-of-order data that is now in order. Returns whether no out-of-order data is left.
-    fn absorb_runs(&mut self, up: &mut impl FnMut(u64, Bytes, u64)) -> bool {
+    fn deliver_runs(&mut self, up: &mut impl FnMut(u64, Bytes, u64)) -> bool {
         while let Some((start, piece, memory)) = self.runs.take(self.next) {
             let skip = (self.next - start) as usize;
             if skip == 0 {
@@ -177,7 +177,7 @@ impl Assembly {
             }
             Inserted::Kept(..) => self.reports.note(start, end),
             // SACKed data may be among the dropped data (`tcp_prune_ofo_queue`).
-            Inserted::Pruned => self.reports.forget(),
+            Inserted::Pruned => self.reports.discard(),
         }
     }
 }

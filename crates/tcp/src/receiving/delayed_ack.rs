@@ -145,7 +145,7 @@ impl AckPolicy {
         if arrival == Arrival::OutOfOrder {
             return;
         }
-        self.adapt(now, rto);
+        self.update_delay(now, rto);
         if window_grew {
             self.quick = self.quick.max(1);
         }
@@ -160,7 +160,7 @@ impl AckPolicy {
 
     /// Sends at least `least` acknowledgements at once, even in an interactive flow
     /// (`tcp_enter_quickack_mode`).
-    pub(crate) fn quicken(&mut self, least: u32) {
+    pub(crate) fn begin_quick_acks(&mut self, least: u32) {
         self.quick = self.quick.max(least);
         self.interactive = false;
         self.delay = DELAY_MIN;
@@ -175,7 +175,7 @@ impl AckPolicy {
         }
     }
 
-    fn adapt(&mut self, now: Instant, rto: Duration) {
+    fn update_delay(&mut self, now: Instant, rto: Duration) {
         if self.delay.is_zero() {
             self.quick = QUICK_MAX;
             self.delay = DELAY_MIN;
@@ -222,7 +222,7 @@ impl AckPolicy {
     /// `skb_shinfo(skb)->gso_size ? : skb->len`). If `timestamps` is set, every segment has that option. Call
     /// [`Self::on_data`] afterwards.
     #[inline]
-    pub(super) fn measure(
+    pub(super) fn update_rcv_mss(
         &mut self,
         segment: &Segment,
         length: u32,
@@ -245,10 +245,10 @@ impl AckPolicy {
     /// acknowledgements is that of the segments in half of our `window` (`tcp_enter_quickack_mode`,
     /// `tcp_incr_quickack`).
     #[cold]
-    pub(super) fn quicken_for_duplicate(&mut self, window: u64) {
+    pub(super) fn begin_quick_acks_for_duplicate(&mut self, window: u64) {
         let halves = window / (2 * u64::from(self.received_mss));
         let most = u64::from(QUICK_MAX);
-        self.quicken(if halves == 0 { 2 } else { halves.min(most) as u32 });
+        self.begin_quick_acks(if halves == 0 { 2 } else { halves.min(most) as u32 });
     }
 
     pub(super) fn quick_mode(&self) -> bool {
@@ -326,7 +326,7 @@ impl Receiver {
     /// two reasons then require that the window of the layer above has `opened` to twice the last advertised
     /// one. A small or PSH segment is also acknowledged if nothing is left to read (`mptcp_cleanup_rbuf`).
     /// After that, the connection considers its own data.
-    pub fn after_read(&mut self, space: Space, opened: bool, mut emptied: bool, held: Option<u64>) {
+    pub fn on_read(&mut self, space: Space, opened: bool, mut emptied: bool, held: Option<u64>) {
         let mss = u64::from(self.ack.received_mss);
         let owes = self.ack.scheduled && self.assembly.next - self.advertised_at > mss;
         if let Some(held) = held.filter(|_| !self.shared) {
@@ -354,7 +354,7 @@ impl Receiver {
     }
 
     /// Starts the timer of a delayed acknowledgement if one is needed. Called after input was handled.
-    pub fn schedule_delayed_ack(&mut self, host: &HostModel, now: Instant, srtt: Option<Duration>) {
+    pub fn arm_delayed_ack(&mut self, host: &HostModel, now: Instant, srtt: Option<Duration>) {
         let waits = self.ack.is_held_back() || self.assembly.reports.deadline().is_some();
         if !self.ack.scheduled || self.ack.now_due || waits {
             return;
@@ -371,7 +371,7 @@ impl Receiver {
     /// Handles the timers of the delayed and the compressed acknowledgement.
     pub fn handle_timeout(&mut self, now: Instant, rto: Duration) {
         if now >= self.ack.deadline {
-            self.fire_delayed_ack(rto);
+            self.handle_delayed_ack_timeout(rto);
         }
         if self.assembly.reports.deadline().is_some_and(|at| now >= at) {
             self.ack.demand();
@@ -379,7 +379,7 @@ impl Receiver {
     }
 
     /// Handles the timer of the delayed acknowledgement (`tcp_delack_timer_handler`).
-    fn fire_delayed_ack(&mut self, rto: Duration) {
+    fn handle_delayed_ack_timeout(&mut self, rto: Duration) {
         self.ack.deadline = Instant::FAR_FUTURE;
         if self.assembly.reports.deadline().is_some() {
             return self.ack.demand();

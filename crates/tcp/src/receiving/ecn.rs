@@ -79,7 +79,7 @@ impl EcnSender {
     }
 
     /// Handles the peer's SYN or SYN/ACK (`tcp_ecn_rcv_synack`). Returns whether both ends use ECN.
-    pub(crate) fn learn_peer(&mut self, mode: EcnMode, active: bool, segment: &Segment) -> bool {
+    pub(crate) fn on_peer_syn(&mut self, mode: EcnMode, active: bool, segment: &Segment) -> bool {
         self.agreed = if active {
             let answers = segment.flags.contains(Flags::ECE);
             self.asks && answers && !segment.flags.contains(Flags::CWR)
@@ -169,13 +169,13 @@ impl EcnReceiver {
         }
         match ecn {
             // Data that is not ECN-capable is probably a retransmission if earlier data was ECN-capable.
-            Ecn::NotEct if self.seen => ack.quicken(QUICK_ACKS),
+            Ecn::NotEct if self.seen => ack.begin_quick_acks(QUICK_ACKS),
             Ecn::NotEct => {}
             Ecn::Ect0 | Ecn::Ect1 => self.seen = true,
             Ecn::Ce => {
                 self.seen = true;
                 if !std::mem::replace(&mut self.echoes, true) {
-                    ack.quicken(QUICK_ACKS);
+                    ack.begin_quick_acks(QUICK_ACKS);
                 }
             }
         }

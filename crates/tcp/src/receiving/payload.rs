@@ -31,7 +31,7 @@ impl Receiver {
     #[inline]
     fn handle_empty(&mut self, now: Instant, echoed: Option<u32>) {
         if let Some(echoed) = echoed {
-            self.measure_rtt(now, echoed, false);
+            self.sample_rtt(now, echoed, false);
         }
     }
 
@@ -68,7 +68,7 @@ impl Receiver {
     ) {
         let Arriving { now, segment, start, load, space, echoed, tagged, rtt } = *arriving;
         if let Some(echoed) = echoed {
-            self.measure_rtt(now, echoed, load.bytes >= self.ack.received_mss());
+            self.sample_rtt(now, echoed, load.bytes >= self.ack.received_mss());
         }
         let news = start + payload.len() as u64 > self.assembly.next;
         let waiting = self.assembly.out_of_order_memory();
@@ -82,9 +82,9 @@ impl Receiver {
         let grew = self.open(arrival, load, space.opens, waiting, received);
         let push = segment.flags.contains(Flags::PSH) && self.rules.pushes;
         if arrival == Arrival::Duplicate {
-            self.ack.quicken_for_duplicate(self.window);
+            self.ack.begin_quick_acks_for_duplicate(self.window);
         }
-        self.ack.measure(segment, load.segment, arrival, self.negotiated.timestamps);
+        self.ack.update_rcv_mss(segment, load.segment, arrival, self.negotiated.timestamps);
         self.ack.on_data(now, load.segment, push, arrival, grew, rtt.rto());
         if grew && (in_order || self.rules.compresses) && !space.opens {
             self.ack.on_own_window_grown();

@@ -57,7 +57,7 @@ impl Blocks {
 
     /// Moves `block` to the front and merges it with the blocks that it touches. If there are too many, the
     /// last one is dropped.
-    fn put_first(&mut self, mut block: (u64, u64), touched: Option<usize>) {
+    fn insert_first(&mut self, mut block: (u64, u64), touched: Option<usize>) {
         if let Some(index) = touched {
             let known = self.of[index];
             block = (block.0.min(known.0), block.1.max(known.1));
@@ -129,7 +129,7 @@ impl Reports {
             (gap.waiting, gap.deadline) = (0, None);
             gap.answered = true;
         }
-        gap.blocks.put_first((start, end), touched);
+        gap.blocks.insert_first((start, end), touched);
     }
 
     /// Returns whether the latest segment caused a compressed acknowledgement to be sent. The segment then
@@ -159,7 +159,7 @@ impl Reports {
     }
 
     /// Removes all blocks, because out-of-order data was dropped (`tcp_sack_reset`).
-    pub(super) fn forget(&mut self) {
+    pub(super) fn discard(&mut self) {
         if let Some(gap) = &mut self.0 {
             gap.blocks.count = 0;
         }
@@ -167,7 +167,7 @@ impl Reports {
 
     /// Returns whether the acknowledgement of another duplicate may be delayed while `next` is expected. The
     /// first delayed one sets the `deadline`.
-    fn may_wait(&mut self, next: u64, deadline: Instant) -> bool {
+    fn admit_wait(&mut self, next: u64, deadline: Instant) -> bool {
         let gap = self.0.get_or_insert_default();
         if gap.waiting >= TOGETHER {
             return false;
@@ -213,7 +213,7 @@ impl Receiver {
             let own = self.rtt().unwrap_or_default();
             let shortest = rtt.srtt().map_or(own, |srtt| srtt.min(own));
             let wait = WAIT_MAX.min(shortest / WAIT_SHARE) + SLACK;
-            self.assembly.reports.may_wait(self.assembly.next, now + wait)
+            self.assembly.reports.admit_wait(self.assembly.next, now + wait)
         };
         if !waits {
             self.ack.demand();

@@ -11,7 +11,7 @@ use super::*;
 
 fn receiver() -> Receiver {
     let mut receiver = Receiver::new(&TcpConfig::default(), 1012, false);
-    receiver.after_syn();
+    receiver.on_syn();
     receiver
 }
 
@@ -125,10 +125,10 @@ fn a_window_of_which_less_than_half_is_free_ends_quick_acknowledgements() {
     // (full_space >> 1)) icsk_ack.quick = 0`. The connection's own buffer has 65,536 bytes.
     let acknowledged = |free: u64, allowed: u64| {
         let (mut subflow, _) = subflow();
-        subflow.receive.ack.quicken(16);
+        subflow.receive.ack.begin_quick_acks(16);
         let space = Space { free, allowed, ..Space::default() };
         let context = EmitContext { space, ..context(at(1000)) };
-        subflow.acknowledging(&context, Bytes::new(), &mut Segment::default());
+        subflow.add_acknowledgement(&context, Bytes::new(), &mut Segment::default());
         subflow.receive.ack.quick_mode()
     };
     assert!(acknowledged(20_000, 40_000));
@@ -192,16 +192,16 @@ fn a_round_trip_is_measured_by_the_first_echo_of_each_kind() {
     let mut receiver = receiver();
     let clock = |ms: u64| timestamp_clock(at(ms));
     assert_eq!(receiver.rtt(), None);
-    receiver.measure_rtt(at(100), clock(50), true);
+    receiver.sample_rtt(at(100), clock(50), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(50)));
-    receiver.measure_rtt(at(180), clock(50), true);
+    receiver.sample_rtt(at(180), clock(50), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(50)), "the same echo");
-    receiver.measure_rtt(at(180), clock(90), true);
+    receiver.sample_rtt(at(180), clock(90), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_micros(55_000)), "50 + (90 - 50) / 8");
-    receiver.measure_rtt(at(200), clock(180), true);
+    receiver.sample_rtt(at(200), clock(180), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(20)));
-    receiver.measure_rtt(at(210), clock(210), true);
-    receiver.measure_rtt(at(70_300), clock(10_299), true);
+    receiver.sample_rtt(at(210), clock(210), true);
+    receiver.sample_rtt(at(70_300), clock(10_299), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(20)), "nothing, and too long ago");
 }
 
@@ -210,10 +210,10 @@ fn echo_first_seen_on_a_small_segment_gives_no_rtt_sample() {
     // tcp_rcv_rtt_measure_ts stores `rcv_rtt_last_tsecr` before it checks for a full segment.
     let mut receiver = receiver();
     let clock = |ms: u64| timestamp_clock(at(ms));
-    receiver.measure_rtt(at(100), clock(50), false);
-    receiver.measure_rtt(at(110), clock(50), true);
+    receiver.sample_rtt(at(100), clock(50), false);
+    receiver.sample_rtt(at(110), clock(50), true);
     assert_eq!(receiver.rtt(), None);
-    receiver.measure_rtt(at(190), clock(100), true);
+    receiver.sample_rtt(at(190), clock(100), true);
     assert_eq!(receiver.rtt(), Some(Duration::from_millis(90)));
 }
 

@@ -26,12 +26,12 @@ impl Sending {
     /// Returns whether an acknowledgement number is acceptable. Records the time if it does not exceed the
     /// sent data.
     #[inline]
-    pub(crate) fn accepts_ack(&mut self, now: Instant, position: u64) -> bool {
+    pub(crate) fn accept_ack(&mut self, now: Instant, position: u64) -> bool {
         if position > self.queue.next() {
             return false;
         }
         self.last_ack_at = now;
-        self.timers.review();
+        self.timers.reset_probe();
         position >= self.queue.una()
     }
 
@@ -41,7 +41,7 @@ impl Sending {
         let una = self.queue.una();
         let moved = self.queue.update_send_window(ack.peer_position, position, ack.window);
         let queue = &self.queue;
-        self.timers.review_window_probe(Moment { host, now }, || queue.shut_out());
+        self.timers.check_window_probe(Moment { host, now }, || queue.shut_out());
         // A segment with a signal of the layer above is not a duplicate acknowledgement (RFC 8684 section 3).
         let carries =
             !segment.payload.is_empty() || segment.flags.contains(Flags::FIN) || ack.carries_signal;
@@ -113,7 +113,7 @@ impl Walk<'_> {
         self.sending.losses.on_delivered(&delivered);
         let rtt = self.sample_rtt(&delivered);
         let answer = self.answer(&delivered);
-        self.size_window(&delivered, rtt, answer, siblings);
+        self.update_window(&delivered, rtt, answer, siblings);
         self.set_timer(&delivered, rtt, answer);
         match answer.repair {
             Repair::None => {}
@@ -207,7 +207,7 @@ impl Walk<'_> {
         let Self { sending, ack, .. } = self;
         let Ack { host, now, .. } = **ack;
         if answer.reneges {
-            sending.timers.suspect_reneging(Moment { host, now });
+            sending.timers.arm_reneging(Moment { host, now });
         } else if delivered.flags.set_timer
             || (rtt.is_some() && delivered.answers_before(sending.flight.front()))
         {
@@ -215,13 +215,13 @@ impl Walk<'_> {
             let advanced = delivered.flags.una_advanced;
             sending.timers.set(Moment { host, now }, &sending.flight, state, advanced, awaits_fin);
         }
-        sending.timers.wait_for_late(Moment { host, now }, answer.verdict.wait);
+        sending.timers.arm_reordering(Moment { host, now }, answer.verdict.wait);
     }
 
     /// Computes the window (`tcp_cong_control`): with PRR during a reduction, otherwise with the controller.
     /// Then updates the pacing rate.
     #[inline]
-    fn size_window(
+    fn update_window(
         &mut self,
         delivered: &Delivered,
         rtt: Option<Duration>,
@@ -241,7 +241,7 @@ impl Walk<'_> {
             sending.flight.rate_mut().discard();
         }
         let min_rtt = sending.rtt().min_rtt();
-        let rate = sending.flight.rate_mut().finish(now, min_rtt, sending.mss);
+        let rate = sending.flight.rate_mut().complete(now, min_rtt, sending.mss);
         // The views of the other connections are current. The own view was created before the
         // acknowledgement.
         if let Some(own) = siblings.iter_mut().find(|view| view.id == ack.id) {
@@ -280,7 +280,7 @@ impl Walk<'_> {
         if sending.cwnd.controller().marks_application_limited() {
             sending.flight.rate_mut().mark_app_limited(in_flight);
         }
-        sending.refresh_pacing();
+        sending.update_pacing();
     }
 }
 

@@ -54,7 +54,7 @@ impl Cwnd {
     }
 
     /// Sets the window. For tests of the layer above.
-    pub(super) fn force_window(&mut self, segments: u32) {
+    pub(super) fn set_window(&mut self, segments: u32) {
         self.window.cwnd = segments;
     }
 
@@ -187,7 +187,7 @@ impl Cwnd {
     }
 
     /// Sets the window to one segment more than those in flight, after a retransmission timeout.
-    pub(super) fn collapse(&mut self, now: Instant, in_flight: u32) {
+    pub(super) fn reduce_after_timeout(&mut self, now: Instant, in_flight: u32) {
         self.window.cwnd = in_flight + 1;
         self.usage.on_window_set(now);
         self.controller.on_window_changed(WindowChange::Timeout, &mut self.window);
@@ -195,7 +195,7 @@ impl Cwnd {
     }
 
     /// Sets the threshold to `current_ssthresh`, and leaves the window unchanged.
-    pub(super) fn lower_ssthresh(&mut self) {
+    pub(super) fn reduce_ssthresh(&mut self) {
         self.window.ssthresh = self.current_ssthresh();
     }
 
@@ -246,7 +246,7 @@ impl Cwnd {
 
     /// Recomputes the pacing rate from the window and the RTT.
     #[inline]
-    pub(super) fn refresh_pacing(&mut self, packets_out: u32, mss: u32, srtt8_micros: u64) {
+    pub(super) fn update_pacing(&mut self, packets_out: u32, mss: u32, srtt8_micros: u64) {
         let own = self.controller.pacing_rate();
         self.pacer.update(own, &self.window, packets_out, mss, srtt8_micros);
     }
@@ -260,7 +260,7 @@ impl Cwnd {
     /// Returns whether pacing delays the next segment. If so, a wake-up is set.
     #[inline]
     pub(super) fn poll_pacing(&mut self, now: Instant) -> bool {
-        self.pacer.blocked(now)
+        self.pacer.check_blocked(now)
     }
 
     /// Handles the wake-up of the pacer.

@@ -9,7 +9,7 @@ use crate::config::Moment;
 
 impl Sending {
     /// Handles the timer if it is due.
-    pub(crate) fn fire_timer(&mut self, moment: Moment<'_>) -> Fired {
+    pub(crate) fn handle_timeout(&mut self, moment: Moment<'_>) -> Fired {
         let Moment { now, .. } = moment;
         self.cwnd.on_pacing_wake(now);
         let Some(pending) = self.timers.poll(now) else {
@@ -42,9 +42,9 @@ impl Sending {
         self.queue.fin_sent() && !self.peer_closed && self.is_orphan()
     }
 
-    pub(super) fn rearm_timeout(&mut self, moment: Moment<'_>) {
+    pub(super) fn restart_timeout(&mut self, moment: Moment<'_>) {
         let awaits_fin = self.awaits_fin();
-        self.timers.rearm(moment, &self.flight, awaits_fin);
+        self.timers.restart(moment, &self.flight, awaits_fin);
     }
 
     /// Handles the window probe timer. If the peer's window has some space, data fills it (RFC 9293 section
@@ -53,7 +53,7 @@ impl Sending {
     fn on_window_probe(&mut self, moment: Moment<'_>) -> bool {
         self.timers.clear();
         if self.queue.window_bytes() > 0 {
-            self.queue.intent_mut().urge(Urgent::SmallWindow);
+            self.queue.intent_mut().set_urgent(Urgent::SmallWindow);
             return false;
         }
         self.timers.on_window_probe(moment, &self.flight);
@@ -70,16 +70,16 @@ impl Sending {
         }
         let (recovery, losses, mut parts) = self.split(now);
         recovery.on_timeout(&mut parts, losses);
-        self.queue.intent_mut().urge(Urgent::Head);
+        self.queue.intent_mut().set_urgent(Urgent::Head);
         self.timers.on_timeout(moment);
     }
 
     /// Handles the timer of a tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3).
     fn on_probe_timeout(&mut self, moment: Moment<'_>) {
         if !self.flight.is_empty() && self.recovery.begin_probe(self.queue.next()) {
-            self.queue.intent_mut().urge(Urgent::Probe);
+            self.queue.intent_mut().set_urgent(Urgent::Probe);
         }
-        self.rearm_timeout(moment);
+        self.restart_timeout(moment);
     }
 
     /// Handles RACK's reordering timer (`tcp_rack_reo_timeout`).
@@ -90,15 +90,15 @@ impl Sending {
         if lost {
             self.queue.intent_mut().set_repairs(true);
         }
-        self.rearm_timeout(moment);
-        self.timers.wait_for_late(moment, verdict.wait);
+        self.restart_timeout(moment);
+        self.timers.arm_reordering(moment, verdict.wait);
     }
 
     /// Splits and retransmits the segments in flight that are larger than the path permits now
     /// (`tcp_simple_retransmit`). The window does not change, and the controller is not notified of a loss.
     ///
     /// `reserved` is the position of a segment whose options need additional space, and the number of bytes.
-    pub(crate) fn resend_larger(&mut self, now: Instant, reserved: Option<(u64, u32)>) {
+    pub(crate) fn retransmit_larger(&mut self, now: Instant, reserved: Option<(u64, u32)>) {
         let full = self.queue.mss();
         let most = |start| match reserved {
             Some((carrier, bytes)) if carrier == start => full.saturating_sub(bytes).max(8),
@@ -107,7 +107,7 @@ impl Sending {
         if !self.flight.cut_larger(|start| most(start) as usize) {
             return;
         }
-        self.timers.review();
+        self.timers.reset_probe();
         let (recovery, _, mut parts) = self.split(now);
         recovery.on_larger_cut(&mut parts);
         self.queue.intent_mut().set_repairs(true);

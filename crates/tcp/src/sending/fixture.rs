@@ -13,7 +13,7 @@ use anabranch_congestion::CongestionState;
 impl Sending {
     /// Completes the handshake, with an RTT of 100 ms.
     pub(crate) fn settle(&mut self) {
-        self.queue.after_syn();
+        self.queue.on_syn();
         self.queue.set_una(1);
         let rtt = Duration::from_millis(100);
         self.timers.sample(Moment { host: &exact(), now: Instant::ZERO }, rtt, Some(rtt), (0, 1));
@@ -22,7 +22,7 @@ impl Sending {
     /// Sends a segment of `length` bytes next.
     pub(crate) fn send_zeros(&mut self, now: Instant, length: u64) {
         let in_flight = self.flight.in_flight();
-        let stamp = self.flight.rate_mut().stamp(now, in_flight, in_flight == 0);
+        let stamp = self.flight.rate_mut().on_sent(now, in_flight, in_flight == 0);
         let start = self.queue.next();
         self.queue.set_next(start + length);
         self.queue.set_last_sent(now);
@@ -52,7 +52,7 @@ impl Sending {
 
     pub(crate) fn schedule_probe(&mut self, now: Instant, advancing: bool) -> bool {
         let state = self.cwnd.state();
-        self.timers.schedule_probe(Moment { host: &exact(), now }, &self.flight, state, advancing)
+        self.timers.arm_probe(Moment { host: &exact(), now }, &self.flight, state, advancing)
     }
 
     pub(crate) fn set_timer_after_ack(&mut self, now: Instant) {
@@ -74,7 +74,7 @@ impl Sending {
     /// Returns the stamp of a segment that is sent now.
     pub(crate) fn stamp(&mut self, now: Instant) -> TxStamp {
         let in_flight = self.flight.in_flight();
-        self.flight.rate_mut().stamp(now, in_flight, false)
+        self.flight.rate_mut().on_sent(now, in_flight, false)
     }
 
     pub(crate) fn acknowledge_bytes(&mut self, bytes: u64) {

@@ -151,7 +151,7 @@ impl Flight {
     }
 
     /// Removes all segments, because the connection has ended.
-    pub(crate) fn abandon(&mut self) {
+    pub(crate) fn discard_all(&mut self) {
         let (selective, bytes_acked) = (self.selective, self.bytes_acked);
         let rate = std::mem::take(&mut self.rate);
         *self = Self { selective, rate, bytes_acked, ..Self::default() };
@@ -237,7 +237,7 @@ impl Flight {
 
     /// Removes the oldest segment and updates the counts.
     #[inline]
-    pub(crate) fn drop_front(&mut self) {
+    pub(crate) fn remove_front(&mut self) {
         let Some(sent) = self.entries.pop_front() else {
             return;
         };
@@ -251,7 +251,7 @@ impl Flight {
     }
 
     /// Trims the front segment to begin at `una` after a partial acknowledgement.
-    pub(crate) fn trim_front(&mut self, una: u64) {
+    pub(crate) fn cut_front(&mut self, una: u64) {
         if let Some(front) = self.entries.front_mut().filter(|front| front.start < una) {
             let cut = (una - front.start) as usize;
             front.payload = front.payload.slice(cut..);
@@ -299,7 +299,7 @@ impl Flight {
     }
 
     /// Stores the SACK blocks of the latest acknowledgement.
-    pub(crate) fn remember_report(&mut self, blocks: &[(u64, u64)]) {
+    pub(crate) fn note_report(&mut self, blocks: &[(u64, u64)]) {
         self.sack_cache = [(0, 0); 4];
         self.sack_cache[..blocks.len().min(4)].copy_from_slice(&blocks[..blocks.len().min(4)]);
     }
@@ -353,7 +353,7 @@ impl Flight {
         if !self.entries.iter().any(larger) {
             return false;
         }
-        self.place_new();
+        self.insert_new();
         let old = std::mem::take(&mut self.entries);
         let (old_base, base) = (self.base, self.base + old.len() as u64);
         // The number of the first part of each old entry, and the number after the last part.

@@ -47,7 +47,7 @@ impl Intent {
     }
 
     /// Makes one segment the first to send.
-    pub(crate) fn urge(&mut self, first: Urgent) {
+    pub(crate) fn set_urgent(&mut self, first: Urgent) {
         *self = Self::Urgent { first, repairs: self.repairs() };
     }
 
@@ -80,17 +80,17 @@ mod tests {
     fn an_urgent_segment_goes_once_and_the_repair_goes_on_after_it() {
         let mut intent = Intent::default();
         intent.set_repairs(true);
-        intent.urge(Urgent::Head);
+        intent.set_urgent(Urgent::Head);
         assert!(intent.is_urgent() && intent.repairs() && !intent.take(Urgent::Probe));
         assert!(intent.take(Urgent::Head) && !intent.take(Urgent::Head));
         assert_eq!(intent, Intent::Repair);
         // An acknowledgement may end the repair before the urgent segment was sent.
-        intent.urge(Urgent::Probe);
+        intent.set_urgent(Urgent::Probe);
         intent.set_repairs(false);
         assert!(intent.take(Urgent::Probe) && intent == Intent::New);
         // A later timer replaces the urgent segment of an earlier one.
-        intent.urge(Urgent::SmallWindow);
-        intent.urge(Urgent::Head);
+        intent.set_urgent(Urgent::SmallWindow);
+        intent.set_urgent(Urgent::Head);
         assert!(!intent.take(Urgent::SmallWindow) && intent.take(Urgent::Head));
     }
 }

@@ -86,7 +86,7 @@ impl Losses {
     }
 
     /// Makes the next detection examine all outstanding segments.
-    pub(super) fn review(&mut self) {
+    pub(super) fn reset_detection(&mut self) {
         self.advanced = true;
     }
 
@@ -178,7 +178,7 @@ impl Losses {
         let now = parts.now;
         let mut wait = Duration::ZERO;
         let mut skipped = Vec::new();
-        while let Some(number) = parts.flight.oldest_transmission() {
+        while let Some(number) = parts.flight.find_oldest_transmission() {
             let Some(sent) = parts.flight.get(number).filter(|sent| self.sent_before(sent)) else {
                 break;
             };
@@ -190,11 +190,11 @@ impl Losses {
                 }
                 Some(left) => {
                     wait = wait.max(left);
-                    skipped.push(parts.flight.defer_oldest());
+                    skipped.push(parts.flight.take_oldest());
                 }
             }
         }
-        parts.flight.restore(skipped);
+        parts.flight.insert_deferred(skipped);
         verdict.wait = Some(wait);
         verdict
     }
@@ -252,7 +252,7 @@ fn detect_oldest(parts: &mut Parts<'_>, una_advanced: bool) -> Verdict {
     if !lost || parts.flight.front().is_none_or(|sent| sent.lost) {
         return Verdict::default();
     }
-    parts.flight.bound_duplicates();
+    parts.flight.limit_duplicates();
     let oldest = parts.flight.numbers().start;
     lose(parts, oldest);
     Verdict { lost: 1, ..Verdict::default() }
@@ -306,7 +306,7 @@ mod tests {
         for (number, lost) in [(4, 3), (5, 1)] {
             let sent = subflow.sending.flight.get(number).cloned().expect("outstanding");
             subflow.sending.flight.rate_mut().on_delivered(at(100), &sent);
-            assert_eq!(subflow.sending.flight.rate_mut().finish(at(100), None, 100).lost, lost);
+            assert_eq!(subflow.sending.flight.rate_mut().complete(at(100), None, 100).lost, lost);
         }
     }
 

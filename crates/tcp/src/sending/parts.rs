@@ -22,7 +22,7 @@ pub(super) struct Parts<'a> {
 
 /// Marks a segment as lost and notifies the controller.
 pub(super) fn lose(parts: &mut Parts<'_>, number: u64) {
-    if let Some(lost) = parts.flight.lose(parts.now, number) {
+    if let Some(lost) = parts.flight.on_lost(parts.now, number) {
         parts.cwnd.on_lost(&lost);
     }
 }

@@ -11,7 +11,7 @@ impl Sending {
     /// in which the data will be sent. Returns the number of segments that the windows permit.
     pub(crate) fn push_handed_over(&mut self, moment: Moment<'_>) -> u64 {
         let Moment { now, .. } = moment;
-        self.rest_after_idle(moment);
+        self.restart_before_data(moment);
         if self.cwnd.pacer().holds_back(now) || self.queue.is_deferred() {
             return 0;
         }
@@ -81,9 +81,9 @@ mod tests {
         *subflow.sending.cwnd.window_mut() = Window { cwnd: 100 + room, ssthresh: 1000 };
         subflow.sending.queue.queue_behind_sent();
         let first = segments / 2;
-        subflow.sending.queue.enqueue(Bytes::from(vec![0; 1000 * first]), 0);
+        subflow.sending.queue.push(Bytes::from(vec![0; 1000 * first]), 0);
         subflow.sending.queue.begin_handover();
-        subflow.sending.queue.enqueue(Bytes::from(vec![0; 1000 * (segments - first)]), 1 << 20);
+        subflow.sending.queue.push(Bytes::from(vec![0; 1000 * (segments - first)]), 1 << 20);
         subflow
     }
 
@@ -158,11 +158,11 @@ mod tests {
             subflow.sending.queue.tagging_mut().begin();
             subflow.sending.queue.set_window(10_000_000);
             send(&mut subflow, at(0), 1000);
-            subflow.sending.flight.drop_front();
+            subflow.sending.flight.remove_front();
             subflow.sending.queue.forget_sent();
             *subflow.sending.cwnd.window_mut() = Window { cwnd: 80, ssthresh: 60 };
             subflow.sending.queue.queue_behind_sent();
-            subflow.sending.queue.enqueue(Bytes::from(vec![0; 60_000]), 0);
+            subflow.sending.queue.push(Bytes::from(vec![0; 60_000]), 0);
             subflow.sending.push_handed_over(Moment { host: &exact(), now: at(idle) })
         };
         assert_eq!((pushed(300), pushed(301)), (80, 40));

@@ -148,7 +148,7 @@ impl Queue {
     /// Advances `snd_nxt` over `length` bytes and a FIN that are sent now. Returns the position of the first
     /// byte.
     #[inline]
-    pub(super) fn depart(&mut self, now: Instant, length: u64, fin: bool) -> u64 {
+    pub(super) fn on_sent(&mut self, now: Instant, length: u64, fin: bool) -> u64 {
         let start = self.next;
         self.next = start + length + u64::from(fin);
         self.fin_sent |= fin;
@@ -225,7 +225,7 @@ impl Queue {
     }
 
     /// Handles a SYN that was sent or answered. The next position is 1.
-    pub(crate) fn after_syn(&mut self) {
+    pub(crate) fn on_syn(&mut self) {
         self.next = 1;
     }
 
@@ -253,15 +253,15 @@ impl Queue {
 
     /// Appends data to the queue.
     #[inline]
-    pub(crate) fn enqueue(&mut self, mut payload: Bytes, mut data: u64) {
+    pub(crate) fn push(&mut self, mut payload: Bytes, mut data: u64) {
         loop {
             let room = self.room_in_last(data);
             let goal = if room > 0 { room } else { self.size_goal() };
             if payload.len() as u64 <= goal {
-                return self.append(payload, data, room > 0);
+                return self.push_part(payload, data, room > 0);
             }
             let part = payload.split_to(goal as usize);
-            self.append(part, data, room > 0);
+            self.push_part(part, data, room > 0);
             data += goal;
         }
     }
@@ -295,7 +295,7 @@ impl Queue {
 
     // A run of 20 MB calls it 14,036 times.
     #[inline(always)]
-    fn append(&mut self, payload: Bytes, data: u64, extend: bool) {
+    fn push_part(&mut self, payload: Bytes, data: u64, extend: bool) {
         let length = payload.len() as u64;
         let mut tag = Tag { data, position: self.write_end, length: length as u16 };
         self.buffers_queued += u64::from(!extend);
@@ -351,7 +351,7 @@ impl Queue {
             return Some((payload, tag));
         }
         let chunk = self.chunks.pop_front()?;
-        self.leave_buffer(&tag);
+        self.end_buffer_of(&tag);
         let mut payload = chunk.payload;
         // Fill the segment from the next chunk, if it has the same tag or there are no tags.
         while payload.len() < limit {
@@ -372,7 +372,7 @@ impl Queue {
             if next.payload.is_empty() {
                 let left = next.tag;
                 self.chunks.pop_front();
-                self.leave_buffer(&left);
+                self.end_buffer_of(&left);
             }
         }
         self.queued -= payload.len() as u64;
@@ -380,7 +380,7 @@ impl Queue {
     }
 
     /// Handles a chunk of `tag` that was sent completely. The chunk may be the last one of its socket buffer.
-    fn leave_buffer(&mut self, tag: &Tag) {
+    fn end_buffer_of(&mut self, tag: &Tag) {
         if self.chunks.front().is_none_or(|next| next.tag.position != tag.position) {
             self.buffers_queued -= 1;
             self.tag_ended = self.tagging.separates() && !self.tag_per_handover;
@@ -388,7 +388,7 @@ impl Queue {
     }
 
     /// Removes all data that was not sent.
-    pub(crate) fn drain_unsent(&mut self) {
+    pub(crate) fn discard_unsent(&mut self) {
         self.write_end -= self.queued;
         self.queued = 0;
         self.buffers_queued = 0;
@@ -396,14 +396,14 @@ impl Queue {
     }
 
     /// Removes all data, sent or not, because the connection has ended.
-    pub(crate) fn abandon(&mut self) {
-        self.drain_unsent();
+    pub(crate) fn discard_all(&mut self) {
+        self.discard_unsent();
         (self.unacked_bytes, self.buffers_in_flight, self.buffers_to_come) = (0, 0, 0);
         self.intent = Intent::New;
     }
 
     /// Queues a FIN after all data.
-    pub(crate) fn queue_fin(&mut self) {
+    pub(crate) fn push_fin(&mut self) {
         self.fin_queued = true;
     }
 

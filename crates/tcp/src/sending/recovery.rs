@@ -249,18 +249,18 @@ impl Recovery {
             parts.flight.clear_sacked();
             self.reneged = true;
         }
-        parts.flight.forget_duplicates();
+        parts.flight.clear_duplicates();
         losses.expire(parts, reneged);
         let state = parts.cwnd.state();
         let fresh = state <= CongestionState::Disorder
             || parts.una >= self.high_seq
             || (state == CongestionState::Loss && self.consecutive_timeouts == 0);
         if fresh {
-            self.remember(parts.cwnd.window(), parts.cwnd.current_ssthresh());
+            self.note_window(parts.cwnd.window(), parts.cwnd.current_ssthresh());
             parts.cwnd.on_timeout(parts.now, parts.flight.in_flight());
-            self.init_undo(parts.una, parts.flight.retrans_out());
+            self.set_undo(parts.una, parts.flight.retrans_out());
         }
-        parts.cwnd.collapse(parts.now, parts.flight.in_flight());
+        parts.cwnd.reduce_after_timeout(parts.now, parts.flight.in_flight());
         self.set_state(parts, CongestionState::Loss);
         self.high_seq = parts.next;
         self.probe_high = None;
@@ -270,11 +270,11 @@ impl Recovery {
     /// Starts to retransmit segments that were larger than the path MTU, without a window reduction
     /// (`tcp_simple_retransmit`).
     pub(super) fn on_larger_cut(&mut self, parts: &mut Parts<'_>) {
-        parts.flight.forget_duplicates();
+        parts.flight.clear_duplicates();
         if parts.cwnd.state() != CongestionState::Loss {
             self.high_seq = parts.next;
-            parts.cwnd.lower_ssthresh();
-            self.forget_undo();
+            parts.cwnd.reduce_ssthresh();
+            self.clear_undo();
             self.frto = false;
             self.set_state(parts, CongestionState::Loss);
         }
@@ -288,7 +288,7 @@ impl Recovery {
         losses: &mut Losses,
     ) -> (Verdict, bool) {
         let before = parts.flight.in_flight();
-        losses.review();
+        losses.reset_detection();
         let verdict = losses.detect(parts, false);
         let in_flight = parts.flight.in_flight();
         let lost = before != in_flight;
@@ -302,7 +302,7 @@ impl Recovery {
     }
 
     /// Stores the window before a reduction.
-    fn remember(&mut self, window: Window, current_ssthresh: u32) {
+    fn note_window(&mut self, window: Window, current_ssthresh: u32) {
         self.prior_cwnd = window.cwnd;
         self.prior_ssthresh = current_ssthresh;
     }
@@ -328,7 +328,7 @@ impl Recovery {
     }
 
     /// Begins a window reduction (`tcp_init_cwnd_reduction`).
-    fn init_reduction(&mut self, parts: &mut Parts<'_>, kind: CongestionKind) {
+    fn begin_reduction(&mut self, parts: &mut Parts<'_>, kind: CongestionKind) {
         self.high_seq = parts.next;
         self.probe_high = None;
         self.prr_delivered = 0;
@@ -339,7 +339,7 @@ impl Recovery {
     /// Enters the CWR state (`tcp_enter_cwr`). No reduction must be in progress.
     fn enter_cwr(&mut self, parts: &mut Parts<'_>) {
         self.undo_marker = None;
-        self.init_reduction(parts, CongestionKind::Ecn);
+        self.begin_reduction(parts, CongestionKind::Ecn);
         self.set_state(parts, CongestionState::Cwr);
     }
 
@@ -349,7 +349,7 @@ impl Recovery {
         if !flags.echo {
             return;
         }
-        self.forbid_undo();
+        self.discard_undo();
         if parts.cwnd.state() < CongestionState::Cwr {
             self.enter_cwr(parts);
             self.counts.ecn_reductions += 1;
@@ -359,12 +359,12 @@ impl Recovery {
     /// Enters the Recovery state (`tcp_enter_recovery`).
     fn enter_recovery(&mut self, parts: &mut Parts<'_>, echo: bool) {
         self.prior_ssthresh = 0;
-        self.init_undo(parts.una, parts.flight.retrans_out());
+        self.set_undo(parts.una, parts.flight.retrans_out());
         if !parts.cwnd.is_reducing() {
             if !echo {
                 self.prior_ssthresh = parts.cwnd.current_ssthresh();
             }
-            self.init_reduction(parts, CongestionKind::Loss);
+            self.begin_reduction(parts, CongestionKind::Loss);
         }
         self.set_state(parts, CongestionState::Recovery);
     }
@@ -419,7 +419,7 @@ impl Recovery {
 
     /// Ends recovery, and undoes the reduction if it was spurious (`tcp_try_undo_recovery`). Returns false if
     /// recovery must continue.
-    fn finish_recovery(
+    fn end_recovery(
         &mut self,
         parts: &mut Parts<'_>,
         losses: &mut Losses,
@@ -439,7 +439,7 @@ impl Recovery {
     }
 
     /// Returns to the Open or Disorder state if possible (`tcp_try_keep_open`, `tcp_try_to_open`).
-    fn try_open(&mut self, parts: &mut Parts<'_>) {
+    fn enter_open(&mut self, parts: &mut Parts<'_>) {
         if parts.flight.retrans_out() == 0 {
             self.retrans_stamp = None;
         }
@@ -468,7 +468,7 @@ impl Recovery {
             self.probe_high = None;
         } else if parts.una > high {
             // The probe repaired a loss, so the window is reduced.
-            self.init_reduction(parts, CongestionKind::TailLoss);
+            self.begin_reduction(parts, CongestionKind::TailLoss);
             self.set_state(parts, CongestionState::Cwr);
             self.end_reduction(parts);
             self.set_state(parts, CongestionState::Open);

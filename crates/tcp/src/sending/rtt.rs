@@ -99,12 +99,12 @@ impl RttEstimator {
 
     /// Sets a long first timeout, because the handshake gave no sample, probably after a retransmission
     /// (`tcp_init_metrics`).
-    pub(crate) fn distrust(&mut self) {
+    pub(crate) fn set_long_timeout(&mut self) {
         self.rto = RTO_FALLBACK.min(self.rto_max());
     }
 
     /// Adds a sample to the windowed minimum.
-    pub(crate) fn observe_min(&mut self, now: Instant, rtt: Duration) {
+    pub(crate) fn sample_min(&mut self, now: Instant, rtt: Duration) {
         let expired = now.since(self.min_rtt_at) > MIN_RTT_WINDOW;
         if expired || self.min_rtt.is_none_or(|min| rtt <= min) {
             self.min_rtt = Some(rtt);
@@ -148,7 +148,7 @@ impl RttEstimator {
     }
 
     /// Doubles the timeout (RFC 6298 section 5.5).
-    pub(crate) fn back_off(&mut self) {
+    pub(crate) fn on_timeout(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
@@ -188,8 +188,8 @@ mod tests {
     fn timeout_doubles_and_a_sample_restores_it() {
         let mut rtt = RttEstimator::default();
         rtt.sample(&exact(), Duration::from_millis(50), 0, 1);
-        rtt.back_off();
-        rtt.back_off();
+        rtt.on_timeout();
+        rtt.on_timeout();
         assert_eq!(rtt.rto(), Duration::from_secs(1));
         rtt.sample(&exact(), Duration::from_millis(50), 0, 1);
         assert_eq!(rtt.rto(), Duration::from_millis(250));
@@ -253,16 +253,16 @@ mod tests {
         let ms = Duration::from_millis;
         let mut rtt = RttEstimator::default();
         assert_eq!(rtt.min_rtt(), None);
-        rtt.observe_min(at(10), ms(50));
-        rtt.observe_min(at(20), ms(60));
+        rtt.sample_min(at(10), ms(50));
+        rtt.sample_min(at(20), ms(60));
         assert_eq!(rtt.min_rtt(), Some(ms(50)));
-        rtt.observe_min(at(310), ms(60));
+        rtt.sample_min(at(310), ms(60));
         assert_eq!(rtt.min_rtt(), Some(ms(50)), "300 s are not more than 300 s");
-        rtt.observe_min(at(311), ms(70));
+        rtt.sample_min(at(311), ms(70));
         assert_eq!(rtt.min_rtt(), Some(ms(70)));
         // An equal sample renews the minimum.
-        rtt.observe_min(at(500), ms(70));
-        rtt.observe_min(at(700), ms(90));
+        rtt.sample_min(at(500), ms(70));
+        rtt.sample_min(at(700), ms(90));
         assert_eq!(rtt.min_rtt(), Some(ms(70)));
     }
 
@@ -270,10 +270,10 @@ mod tests {
     fn rto_is_bounded_and_has_a_default_before_any_sample() {
         let mut rtt = RttEstimator::default();
         assert_eq!((rtt.rto(), rtt.srtt(), rtt.srtt8_micros()), (Duration::from_secs(1), None, 0));
-        rtt.distrust();
+        rtt.set_long_timeout();
         assert_eq!(rtt.rto(), Duration::from_secs(3));
         for _ in 0..100 {
-            rtt.back_off();
+            rtt.on_timeout();
         }
         assert_eq!(rtt.rto(), Duration::from_secs(120));
         rtt.reset_backoff();

@@ -71,7 +71,7 @@ impl SendBuffer {
     }
 
     /// Reports the current size to the layer above.
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn report(&mut self) {
         self.unreported = 0;
     }
 
@@ -99,7 +99,7 @@ impl SendBuffer {
 
     /// Sets whether the check for growth is postponed.
     #[inline]
-    fn postpone_check(&mut self, waits: bool) {
+    fn set_check_postponed(&mut self, waits: bool) {
         self.unchecked = waits;
     }
 
@@ -115,7 +115,7 @@ impl Sending {
     /// `tcp_should_expand_sndbuf`). Returns whether it grew. Linux checks this after every socket buffer of
     /// new data (`tcp_event_new_data_sent`).
     #[inline]
-    pub(crate) fn expand_buffer(&mut self, now: Instant) -> bool {
+    pub(crate) fn grow_buffer_if_needed(&mut self, now: Instant) -> bool {
         if !self.wants_space() {
             return false;
         }
@@ -123,18 +123,18 @@ impl Sending {
         growth.is_some_and(|(cwnd, factor)| self.buffer.grow(cwnd, factor))
     }
 
-    /// Grows the buffer after an acknowledgement, like [`Self::expand_buffer`] (`tcp_data_snd_check`). If the
+    /// Grows the buffer after an acknowledgement, like [`Self::grow_buffer_if_needed`] (`tcp_data_snd_check`). If the
     /// acknowledgement permits data, the check is postponed until that data was sent. Stacks that grow a
     /// buffer while the window is full check at once.
     #[inline]
-    pub(crate) fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
+    pub(crate) fn grow_buffer_after_ack(&mut self, now: Instant) -> bool {
         let waits = !self.cwnd.grows_buffer_while_full() && self.can_send_after_ack(now);
-        self.buffer.postpone_check(waits);
-        !waits && self.expand_buffer(now)
+        self.buffer.set_check_postponed(waits);
+        !waits && self.grow_buffer_if_needed(now)
     }
 
     /// Performs the check that an acknowledgement postponed, when no more data can be sent.
-    pub(crate) fn expand_buffer_behind_data(&mut self, now: Instant) {
+    pub(crate) fn grow_buffer_behind_data(&mut self, now: Instant) {
         if self.buffer.take_check() {
             self.grow_buffer(now);
         }
@@ -152,7 +152,7 @@ impl Sending {
     /// Grows the buffer if permitted, and records the growth.
     #[inline]
     pub(super) fn grow_buffer(&mut self, now: Instant) {
-        let grew = self.expand_buffer(now);
+        let grew = self.grow_buffer_if_needed(now);
         self.buffer.note_growth(grew);
     }
 

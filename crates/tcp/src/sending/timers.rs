@@ -125,7 +125,7 @@ impl Timers {
     ) {
         let Moment { host, now } = moment;
         if let Some(least) = least {
-            self.rtt.observe_min(now, least);
+            self.rtt.sample_min(now, least);
         }
         self.rtt.sample(host, rtt, una, next);
     }
@@ -134,7 +134,7 @@ impl Timers {
     pub(super) fn open(&mut self, moment: Moment<'_>, rtt: Option<Duration>) {
         match rtt {
             Some(rtt) => self.sample(moment, rtt, Some(rtt), (1, 1)),
-            None => self.rtt.distrust(),
+            None => self.rtt.set_long_timeout(),
         }
     }
 
@@ -166,13 +166,13 @@ impl Timers {
     }
 
     /// Permits the next new data to set the probe again, because input may have changed its time.
-    pub(crate) fn review(&mut self) {
+    pub(crate) fn reset_probe(&mut self) {
         self.renewed = false;
     }
 
     /// Starts the reordering timer if loss detection returned a `wait`. The timer lasts at most for the
     /// retransmission timeout.
-    pub(super) fn wait_for_late(&mut self, moment: Moment<'_>, wait: Option<Duration>) {
+    pub(super) fn arm_reordering(&mut self, moment: Moment<'_>, wait: Option<Duration>) {
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
             let span = (wait + self.timeout_min).min(self.rtt.rto());
             self.arm(moment, Pending::Reordering, span);
@@ -183,7 +183,7 @@ impl Timers {
     /// segment would have acknowledged it. If no more is acknowledged by then, the segment counts as lost
     /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
     #[cold]
-    pub(super) fn suspect_reneging(&mut self, moment: Moment<'_>) {
+    pub(super) fn arm_reneging(&mut self, moment: Moment<'_>) {
         let delay = self.rtt.srtt().map_or(RENEGING_MIN, |srtt| (srtt / 2).max(RENEGING_MIN));
         self.arm(moment, Pending::Timeout, delay);
     }
@@ -191,7 +191,7 @@ impl Timers {
     /// Restarts the window probe timer after an acknowledgement, or stops it if the window is open again
     /// (`shut_out` returns false; `tcp_ack_probe`).
     #[inline]
-    pub(super) fn review_window_probe(
+    pub(super) fn check_window_probe(
         &mut self,
         moment: Moment<'_>,
         shut_out: impl FnOnce() -> bool,
@@ -231,7 +231,7 @@ impl Timers {
 
     /// Starts the retransmission timeout if segments are outstanding (`tcp_rearm_rto`). Otherwise, if
     /// `awaits_fin`, the timer limits the wait for the peer's FIN.
-    pub(super) fn rearm(&mut self, moment: Moment<'_>, flight: &Flight, awaits_fin: bool) {
+    pub(super) fn restart(&mut self, moment: Moment<'_>, flight: &Flight, awaits_fin: bool) {
         let Moment { now, .. } = moment;
         if flight.is_empty() {
             self.clear();
@@ -252,7 +252,7 @@ impl Timers {
     /// Starts a tail loss probe if the `state` permits one (`tcp_schedule_loss_probe`). Returns whether the
     /// probe timer was started.
     #[inline]
-    pub(super) fn schedule_probe(
+    pub(super) fn arm_probe(
         &mut self,
         moment: Moment<'_>,
         flight: &Flight,
@@ -293,11 +293,11 @@ impl Timers {
         }
         let was_probe = self.pending == Some(Pending::LossProbe);
         let others = flight.packets_out() > 1;
-        if !probe && self.schedule_probe(moment, flight, state, false) {
+        if !probe && self.arm_probe(moment, flight, state, false) {
             self.renewed = others;
         } else if was_probe || !others {
             // Data is outstanding, so this is not a wait for a FIN.
-            self.rearm(moment, flight, false);
+            self.restart(moment, flight, false);
         }
     }
 
@@ -312,9 +312,9 @@ impl Timers {
         awaits_fin: bool,
     ) {
         if (self.pending != Some(Pending::Reordering) || una_advanced)
-            && !self.schedule_probe(moment, flight, state, true)
+            && !self.arm_probe(moment, flight, state, true)
         {
-            self.rearm(moment, flight, awaits_fin);
+            self.restart(moment, flight, awaits_fin);
         }
     }
 
@@ -340,13 +340,13 @@ impl Timers {
 
     /// Doubles the timeout and restarts it after it fired (RFC 6298 section 5).
     pub(super) fn on_timeout(&mut self, moment: Moment<'_>) {
-        self.rtt.back_off();
+        self.rtt.on_timeout();
         self.arm(moment, Pending::Timeout, self.rtt.rto());
     }
 
     /// Doubles the timeout and restarts the window probe timer after it fired.
     pub(super) fn on_window_probe(&mut self, moment: Moment<'_>, flight: &Flight) {
-        self.rtt.back_off();
+        self.rtt.on_timeout();
         self.probes += 1;
         self.arm_window_probe(moment, flight);
     }

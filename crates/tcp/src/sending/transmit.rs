@@ -43,7 +43,7 @@ pub(crate) struct Transmission<'a> {
 impl Sending {
     /// Begins a transmission. SACK blocks use `sack_bytes` of a segment.
     #[inline]
-    pub(crate) fn transmit<'a>(
+    pub(crate) fn begin_transmission<'a>(
         &'a mut self,
         moment: Moment<'a>,
         sack_bytes: u32,
@@ -87,10 +87,10 @@ impl Transmission<'_> {
         let Moment { now, .. } = self.moment;
         let in_flight = self.sending.flight.in_flight();
         let together = self.sending.queue.last_sent() == now && !self.sending.flight.is_empty();
-        if !self.may_send_new(in_flight, together, probe) {
+        if !self.admit_new(in_flight, together, probe) {
             return None;
         }
-        self.sending.rest_after_idle(self.moment);
+        self.sending.restart_before_data(self.moment);
         let cut = self.sending.queue.cut(self.most_payload());
         let payload = cut.as_ref().map_or_else(Bytes::new, |(payload, _)| payload.clone());
         let sent = self.take_new(in_flight, together, cut);
@@ -104,7 +104,7 @@ impl Transmission<'_> {
             new: true,
             payload,
         };
-        self.file_new(sent, more, together, probe);
+        self.insert_new(sent, more, together, probe);
         Some(departure)
     }
 
@@ -116,10 +116,10 @@ impl Transmission<'_> {
             && self.sending.queue.buffer_has_room()
             && self.sending.queue.goes_on_under(tag);
         let in_flight = self.sending.flight.in_flight();
-        if !follows || !self.may_send_new(in_flight, true, false) {
+        if !follows || !self.admit_new(in_flight, true, false) {
             return None;
         }
-        self.sending.rest_after_idle(self.moment);
+        self.sending.restart_before_data(self.moment);
         let cut = self.sending.queue.cut(self.most_payload());
         let sent = self.take_new(in_flight, true, cut);
         let more = self.has_more(in_flight);
@@ -128,7 +128,7 @@ impl Transmission<'_> {
             fin: sent.fin,
             push: self.sending.queue.queued_bytes() == 0 || (!more && self.ends_push(&sent)),
         };
-        self.file_new(sent, more, true, false);
+        self.insert_new(sent, more, true, false);
         Some(follower)
     }
 
@@ -155,20 +155,20 @@ impl Transmission<'_> {
         let fin = self.sending.queue.fin_due();
         let idle = self.sending.flight.is_empty();
         if idle {
-            self.announce_start();
+            self.report_start();
         }
         let length = payload.len() as u64;
         // The capacity of a socket buffer matters only when one begins.
         let opens = !together || !self.sending.queue.buffer_has_room();
         let most = if opens { deferral::burst_segments(self.sending) } else { 0 };
         let opens_buffer = self.sending.queue.count_new(length, together, most);
-        let start = self.sending.queue.depart(now, length, fin);
+        let start = self.sending.queue.on_sent(now, length, fin);
         Sent {
             start,
             tag: tag.into(),
             sent_at: now,
             serial: 0,
-            stamp: self.sending.flight.rate_mut().stamp(now, in_flight, idle),
+            stamp: self.sending.flight.rate_mut().on_sent(now, in_flight, idle),
             transmission: 1,
             fin,
             opens_buffer,
@@ -211,7 +211,7 @@ impl Transmission<'_> {
     /// Adds a sent segment to the scoreboard and sets the timer. `together`: it was sent at the same time as
     /// the previous one. `more`: another segment of the same socket buffer follows.
     #[inline]
-    pub(crate) fn file_new(&mut self, sent: Sent, more: bool, together: bool, probe: bool) {
+    pub(crate) fn insert_new(&mut self, sent: Sent, more: bool, together: bool, probe: bool) {
         self.count_sent(sent.payload.len() as u64, !sent.opens_buffer);
         self.sending.flight.push(sent);
         let state = self.sending.cwnd.state();
@@ -222,17 +222,17 @@ impl Transmission<'_> {
             together,
             probe,
         );
-        self.after_new(more);
+        self.on_new_sent(more);
     }
 
     /// Updates window and buffer after new data was sent. `more`: another segment of the same socket buffer
     /// follows.
     #[inline]
-    fn after_new(&mut self, more: bool) {
+    fn on_new_sent(&mut self, more: bool) {
         let Moment { now, .. } = self.moment;
         let full = self.sending.cwnd.is_full(self.sending.flight.in_flight())
             || (!more && deferral::next_waits_for_cwnd(self.sending, self.moment));
-        self.sending.validate_window(self.moment, full);
+        self.sending.update_usage(self.moment, full);
         if !more {
             self.sending.queue.end_buffer();
             self.sending.grow_buffer(now);
@@ -249,7 +249,7 @@ impl Transmission<'_> {
     /// Returns whether new data may be sent now: data is queued, and no window, pacing or other rule prevents
     /// it. `together` means that a segment was sent at the same time.
     #[inline]
-    pub(crate) fn may_send_new(&mut self, in_flight: u32, together: bool, probe: bool) -> bool {
+    pub(crate) fn admit_new(&mut self, in_flight: u32, together: bool, probe: bool) -> bool {
         let Moment { now, .. } = self.moment;
         if self.sending.queue.queued_bytes() == 0 && !self.sending.queue.fin_due() {
             return false;
@@ -257,7 +257,7 @@ impl Transmission<'_> {
         if self.sending.cwnd.is_full(in_flight) && !probe {
             return false;
         }
-        if !self.window_admits() {
+        if !self.admit_segment() {
             return false;
         }
         if probe {
@@ -275,7 +275,7 @@ impl Transmission<'_> {
             self.sending.queue.set_deferred(true);
             let full = deferred == Deferred::ForCongestionWindow;
             if full && self.sending.rules.deferral == Deferral::NextMillisecond {
-                self.sending.validate_window(self.moment, true);
+                self.sending.update_usage(self.moment, true);
             }
         }
         !self.sending.queue.is_deferred()
@@ -284,7 +284,7 @@ impl Transmission<'_> {
     /// Returns whether the peer's window has space for a whole segment. After a wait, space for a part of a
     /// segment is enough.
     #[inline]
-    fn window_admits(&mut self) -> bool {
+    fn admit_segment(&mut self) -> bool {
         let fill = self.sending.queue.intent_mut().take(Urgent::SmallWindow);
         let some = fill && self.sending.queue.window_bytes() > 0;
         let admits = some || !self.sending.queue.shut_out();
@@ -303,7 +303,7 @@ impl Transmission<'_> {
     /// rate may then change (`bbr_cwnd_event_tx_start`). The estimated rate changes only with
     /// acknowledgements, even if the window was reduced in the meantime (`tcp_update_pacing_rate` in
     /// `tcp_cong_control`).
-    fn announce_start(&mut self) {
+    fn report_start(&mut self) {
         let Moment { host, now } = self.moment;
         let start = TransmitStart {
             now,
@@ -313,7 +313,7 @@ impl Transmission<'_> {
             min_rtt: self.sending.rtt().min_rtt(),
         };
         if self.sending.cwnd.on_start(&start) {
-            self.sending.refresh_pacing();
+            self.sending.update_pacing();
         }
     }
 
@@ -322,26 +322,26 @@ impl Transmission<'_> {
     fn send_probe(&mut self) -> Option<Departure> {
         if let Some(departure) = self.poll_new(true) {
             self.sending.recovery.on_new_probe(self.sending.queue.next());
-            self.sending.rearm_timeout(self.moment);
+            self.sending.restart_timeout(self.moment);
             return Some(departure);
         }
         let number = self.sending.flight.last()?;
         self.sending.recovery.on_repeated_probe();
         let departure = self.retransmit(number);
-        self.sending.rearm_timeout(self.moment);
+        self.sending.restart_timeout(self.moment);
         departure
     }
 
     fn retransmit(&mut self, number: u64) -> Option<Departure> {
         let Moment { now, .. } = self.moment;
         let in_flight = self.sending.flight.in_flight();
-        let stamp = self.sending.flight.rate_mut().stamp(now, in_flight, false);
+        let stamp = self.sending.flight.rate_mut().on_sent(now, in_flight, false);
         let sent = self.sending.flight.retransmit(number, now, stamp)?.clone();
         let more = !self.sending.cwnd.is_full(self.sending.flight.in_flight());
         self.sending.queue.on_buffers_changed(self.sending.flight.cut_out(number, now, more));
         let length = sent.payload.len() as u64;
         self.sending.recovery.on_retransmit(timestamp_clock(now));
-        self.sending.timers.review();
+        self.sending.timers.reset_probe();
         self.sending.sent.retransmissions += 1;
         self.sending.sent.bytes_retransmitted += length;
         self.sending.queue.on_retransmit(now);

@@ -8,7 +8,7 @@ impl Sending {
     /// Restarts the window after an idle period before the first segment is sent, once or for each queued
     /// socket buffer.
     #[inline]
-    pub(super) fn rest_after_idle(&mut self, moment: Moment<'_>) {
+    pub(super) fn restart_before_data(&mut self, moment: Moment<'_>) {
         if self.flight.is_empty() {
             for _ in 0..self.queue.take_restarts() {
                 self.restart_after_idle(moment);
@@ -24,7 +24,7 @@ impl Sending {
 
     /// Validates the window after a transmission. `limited` means that the window is full.
     #[inline]
-    pub(super) fn validate_window(&mut self, moment: Moment<'_>, limited: bool) {
+    pub(super) fn update_usage(&mut self, moment: Moment<'_>, limited: bool) {
         let used = Use {
             una: self.queue.una(),
             next: self.queue.next(),
@@ -32,14 +32,14 @@ impl Sending {
             rto: self.rtt().rto(),
             wants_space: self.wants_space(),
         };
-        self.cwnd.validate(moment, limited, used);
+        self.cwnd.update_usage(moment, limited, used);
     }
 
     /// Validates the window if it is full and more data is queued, even if no segment was sent
     /// (`tcp_write_xmit`).
     pub(super) fn note_full_window(&mut self, moment: Moment<'_>) {
         if self.cwnd.notes_full(self.flight.in_flight()) && self.queue.queued_bytes() > 0 {
-            self.validate_window(moment, true);
+            self.update_usage(moment, true);
         }
     }
 

@@ -120,7 +120,7 @@ pub(in crate::connection) fn handle_end_of_signals(
     // included. Linux accepts any number (`mptcp_pm_mp_fail_received`); here a blind attacker must guess it.
     if believed && subflow.context.delivery().failure_report().is_none() {
         let answer = DataSeq(incoming.receive_dsn(session));
-        subflow.context.signals_mut().post(MptcpOption::Fail { dsn: answer });
+        subflow.context.signals_mut().push(MptcpOption::Fail { dsn: answer });
     }
     believed || is_infinite(segment)
 }
@@ -135,18 +135,18 @@ impl Closing {
         outgoing: &mut Outgoing,
         incoming: &mut Incoming,
     ) {
-        incoming.release_parked(session, subflows);
+        incoming.deliver_parked(session, subflows);
         let in_use = session.end_mptcp();
         self.report_until = None;
-        outgoing.forget_decided(None);
+        outgoing.clear_decided(None);
         end_joins(session, subflows);
-        outgoing.scheduling_mut().forget_views();
+        outgoing.scheduling_mut().clear_views();
         let (una, checksum) = (outgoing.stream().una(), session.config().checksum);
-        if let Some(initial) = subflows.first_mut() {
+        if let Some(initial) = subflows.get_first_mut() {
             initial.fall_back();
             if in_use {
-                initial.context.queue_final_mapping(una, checksum);
-                incoming.continue_plain(session, initial);
+                initial.context.set_final_mapping(una, checksum);
+                incoming.begin_plain(session, initial);
             } else {
                 initial.tcp.update_mss(0);
             }
@@ -157,7 +157,7 @@ impl Closing {
     /// Returns whether the connection can end as plain TCP. All data except the `DATA_FIN` was acknowledged,
     /// and the `DATA_FIN` was repeated without an answer. Acknowledgements then probably lose their options
     /// on the path.
-    pub(in crate::connection) fn may_end_as_plain(
+    pub(in crate::connection) fn check_plain_end(
         &mut self,
         session: &Session,
         subflows: &Subflows,
@@ -175,7 +175,7 @@ impl Closing {
 
     /// Handles data of a subflow that cannot be delivered, and returns how MPTCP ends.
     #[cold]
-    pub(in crate::connection) fn judge_failure(
+    pub(in crate::connection) fn handle_failure(
         &mut self,
         now: Instant,
         session: &Session,
@@ -221,7 +221,7 @@ impl Closing {
         if let Some(report) =
             subflow.context.delivery().failure_report().filter(|_| !subflow.signal_due())
         {
-            subflow.context.signals_mut().post(report);
+            subflow.context.signals_mut().push(report);
         }
     }
 
@@ -229,7 +229,7 @@ impl Closing {
     /// data with new subflow sequence numbers. The mapping shows that the data is not new. Reinjected data
     /// whose DSS was removed cannot be recognised.
     #[cold]
-    pub(in crate::connection) fn judge_repetition(
+    pub(in crate::connection) fn handle_repetition(
         &mut self,
         session: &Session,
         incoming: &Incoming,

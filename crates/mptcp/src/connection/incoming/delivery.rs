@@ -111,14 +111,14 @@ impl Incoming {
             },
         );
         self.note_payload(session, subflows, index, known_mss);
-        self.follow_and_acknowledge(now, session, subflows, index, segment, news);
+        self.grow_and_acknowledge(now, session, subflows, index, segment, news);
         if delivered {
             if session.config().checksum
                 && let Some(dsn) = subflows[index].context.delivery_mut().take_data_fin()
             {
                 self.set_peer_end(session, subflows, dsn);
             }
-            self.after_delivery(session, subflows, index, readable);
+            self.on_delivery(session, subflows, index, readable);
         }
     }
 }

@@ -126,7 +126,7 @@ impl Incoming {
             // Parked data stays in the subflow's own receive buffer, which grows up to its limit
             // (`tcp_clamp_window`).
             let receive = subflows[index].tcp.receive_mut();
-            receive.hold_unread(self.parked.memory_at(index));
+            receive.grow_for_unread(self.parked.memory_at(index));
         }
         readable
     }
@@ -148,7 +148,7 @@ impl Incoming {
     }
 
     /// Delivers all parked data, because MPTCP ends.
-    pub(in crate::connection) fn release_parked(
+    pub(in crate::connection) fn deliver_parked(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,

@@ -62,7 +62,7 @@ fn measure_rtt(subflow: &mut Subflow, open: bool) {
     assert!(subflow.next_handshake_segment(at(0), &config, &mut syn));
     let timestamps = syn.timestamps.map(|own| Timestamps { value: 1, echo: own.value });
     let answer = Segment { timestamps, ack: syn.seq.add(1), ..Segment::default() };
-    subflow.tcp.learn_peer(&answer, &config.tcp());
+    subflow.tcp.on_peer_syn(&answer, &config.tcp());
     if open {
         subflow.take_syn_ack(&config.host, at(0), &answer);
     }
@@ -112,7 +112,7 @@ fn data_for_a_full_buffer_parks_on_its_subflow_until_it_grows() {
     // mptcp_data_ready: `if (__mptcp_rmem(sk) > sk_rbuf) return;`. tcp_prune_queue: tcp_clamp_window.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
-    connection.session.agree(1);
+    connection.session.on_negotiated(1);
     let piece = |dsn| (dsn, Bytes::from_static(&[0; 1000]), 2304);
     let limit = room_for(connection);
     assert_eq!(limit, 131_072);
@@ -143,8 +143,8 @@ fn reading_all_data_drains_the_parked_subflow_data() {
     // __mptcp_move_skbs runs when the connection's receive queue is empty.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
-    connection.session.agree(1);
-    connection.session.agree(connection.session.local_key().value);
+    connection.session.on_negotiated(1);
+    connection.session.on_negotiated(connection.session.local_key().value);
     let base = connection.incoming.receive_dsn(&connection.session);
     for (index, at) in [(1, 100), (0, 0), (1, 200)] {
         let piece = (base + at, Bytes::from_static(&[7; 100]), 768);
@@ -164,7 +164,7 @@ fn reads_do_not_grow_the_buffer_of_an_unopened_subflow() {
     for grows in [false, true] {
         let (mut client, handle) = opening();
         let connection = client.connection_mut(handle);
-        connection.session.agree(1);
+        connection.session.on_negotiated(1);
         let subflow = &mut connection.subflows[0];
         measure_rtt(subflow, grows);
         let before = (subflow.tcp.receive().buffer().window(), connection.incoming.budget.limit());

@@ -222,7 +222,7 @@ impl Incoming {
         if by_segments && now >= self.budget.measure_until {
             // Older stacks do not subtract unread data.
             let waits = if self.budget.opened.is_some() { 0 } else { self.stream.unread() };
-            self.resize_buffers(now, session, subflows, waits);
+            self.update_buffers(now, session, subflows, waits);
         }
     }
 
@@ -235,14 +235,14 @@ impl Incoming {
         subflows: &mut Subflows,
     ) {
         if session.is_multipath() && now >= self.budget.measure_until {
-            self.resize_buffers(now, session, subflows, 0);
+            self.update_buffers(now, session, subflows, 0);
         }
     }
 
     /// Adapts the receive buffers to the application's read rate, once per round trip. The connection's
     /// buffer and those of its subflows grow together, because each subflow limits the window that it
     /// advertises.
-    fn resize_buffers(
+    fn update_buffers(
         &mut self,
         now: Instant,
         session: &Session,
@@ -299,7 +299,7 @@ impl Incoming {
             self.budget.buffer.on_segment_size(u64::from(subflow.tcp.receive().received_mss()));
         }
         if !multipath && subflow.tcp.receive().assembly().span() > 0 {
-            self.budget.buffer.make_room(subflow.tcp.receive().assembly().span());
+            self.budget.buffer.grow_ahead(subflow.tcp.receive().assembly().span());
         }
     }
 
@@ -307,16 +307,21 @@ impl Incoming {
     /// (`__mptcp_move_skbs_from_subflow`). The subflow's buffer includes space for its own out-of-order data.
     /// Data that is out of order between subflows gets no additional space.
     #[inline]
-    pub(super) fn follow_buffer(&mut self, session: &Session, subflows: &Subflows, index: usize) {
+    pub(super) fn grow_buffer_like(
+        &mut self,
+        session: &Session,
+        subflows: &Subflows,
+        index: usize,
+    ) {
         if session.is_multipath() {
-            self.budget.buffer.follow(subflows[index].tcp.receive().buffer());
+            self.budget.buffer.grow_like(subflows[index].tcp.receive().buffer());
         }
     }
 
     /// Updates the buffer after the data of a segment was stored, and sends acknowledgements that are due
     /// (`mptcp_data_ready`, `tcp_ack_snd_check`). `news` means that the connection received new data.
     #[inline]
-    pub(super) fn follow_and_acknowledge(
+    pub(super) fn grow_and_acknowledge(
         &mut self,
         now: Instant,
         session: &Session,
@@ -326,7 +331,7 @@ impl Incoming {
         news: bool,
     ) {
         if news {
-            self.follow_buffer(session, subflows, index);
+            self.grow_buffer_like(session, subflows, index);
         }
         if session.stack().shared.acknowledges_by_read && !segment.payload.is_empty() {
             // A segment without new data for the connection is acknowledged as if unread data were left.

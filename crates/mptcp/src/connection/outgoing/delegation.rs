@@ -65,7 +65,7 @@ impl Outgoing {
 
     /// Applies the new sizes of grown send buffers if the application has run.
     #[inline]
-    pub(in crate::connection) fn apply_grown_buffers(
+    pub(in crate::connection) fn update_grown_buffers(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,
@@ -83,7 +83,7 @@ impl Outgoing {
         session: &mut Session,
         subflows: &mut Subflows,
     ) {
-        self.stream.notify_writable(session, subflows);
+        self.stream.report_writable(session, subflows);
         if session.config().defers_sending() {
             self.delegation.grew = true;
             if !session.wakes_application() {
@@ -100,14 +100,14 @@ impl Outgoing {
             for subflow in subflows.iter_mut() {
                 subflow.tcp.supply().report_buffer();
             }
-            self.stream.notify_writable(session, subflows);
+            self.stream.report_writable(session, subflows);
         }
     }
 
     /// Postpones new data for one subflow until the application has run. Returns false if that is not
     /// necessary. Data for several subflows is sent at once.
     #[inline]
-    pub(super) fn delegates(&mut self, session: &Session, on: SubflowSet, burst: u64) -> bool {
+    pub(super) fn set_delegated(&mut self, session: &Session, on: SubflowSet, burst: u64) -> bool {
         if !session.config().defers_sending()
             || self.request.ask != Ask::NewData
             || !session.wakes_application()
@@ -163,20 +163,20 @@ impl Outgoing {
     }
 
     /// Removes the decision for a subflow that is closed, or for any subflow if `gone` is `None`.
-    pub(in crate::connection) fn forget_decided(&mut self, gone: Option<SubflowId>) {
+    pub(in crate::connection) fn clear_decided(&mut self, gone: Option<SubflowId>) {
         if gone.is_none() || gone == self.delegation.decided {
             self.delegation.decided = None;
         }
     }
 
     /// Executes the delegated decision. Returns false if no data could be queued.
-    pub(super) fn carry_out_delegated(
+    pub(super) fn push_delegated(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,
     ) -> bool {
         let Some(id) = self.delegation.decided.take() else { return true };
-        !self.prepare_request(session, subflows, false)
+        !self.update_request(session, subflows, false)
             || self.send_on(session, subflows, SubflowSet::one(id), None, self.delegation.burst)
     }
 }

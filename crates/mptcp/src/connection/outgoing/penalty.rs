@@ -18,6 +18,6 @@ impl Scheduling {
                 self.scheduler.on_penalised(id);
             }
         }
-        self.refresh_views(subflows);
+        self.update_views(subflows);
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct CarriedData {
 
 impl CarriedData {
     /// Removes a subflow from all ranges, because its identifier now belongs to a new subflow.
-    pub(super) fn forget(&mut self, id: SubflowId) {
+    pub(super) fn remove_subflow(&mut self, id: SubflowId) {
         for range in &mut self.ranges {
             range.by = range.by.without(id);
             range.reinjected = range.reinjected.without(id);
@@ -100,7 +100,7 @@ impl CarriedData {
         if let Some(first) = self.ranges.front_mut() {
             first.from = first.from.max(una);
         }
-        self.drop_queued(0, una);
+        self.remove_queued(0, una);
     }
 
     /// Queues all data that `id` carried, except ranges already queued because of the same subflow.
@@ -137,7 +137,7 @@ impl CarriedData {
 
     /// Removes `[from, to)` from the queue, if the start of the first range lies in it. The data was sent or
     /// need not be sent.
-    pub(super) fn drop_queued(&mut self, from: u64, to: u64) {
+    pub(super) fn remove_queued(&mut self, from: u64, to: u64) {
         while let Some(front) = self.queue.front_mut().filter(|front| front.0 < to) {
             if front.0 < from {
                 return;
@@ -195,7 +195,7 @@ impl SentAhead {
     }
 
     /// Returns the first position from `position` on that is in no range. Removes the ranges before it.
-    pub(super) fn skip(&mut self, mut position: u64) -> u64 {
+    pub(super) fn advance(&mut self, mut position: u64) -> u64 {
         while let Some((_, to)) = self.0.front().filter(|range| range.0 <= position) {
             position = position.max(*to);
             self.0.pop_front();
@@ -211,7 +211,7 @@ impl Outgoing {
         if self.scheduling.scheduler.reinjects() {
             self.carried.reinject(id);
         } else {
-            self.resend_everything();
+            self.send_everything_again();
         }
     }
 }
@@ -263,11 +263,11 @@ mod tests {
         carried.reinject(SubflowId(0));
         carried.reinject(SubflowId(0));
         assert_eq!(carried.queue, [(0, 100), (200, 300)]);
-        carried.drop_queued(0, 40);
+        carried.remove_queued(0, 40);
         assert_eq!(carried.to_reinject(), Some(Carried { from: 40, to: 100, by: set(&[0]) }));
         carried.acknowledge(220);
         assert_eq!(carried.to_reinject(), Some(Carried { from: 220, to: 300, by: set(&[0]) }));
-        carried.drop_queued(220, 300);
+        carried.remove_queued(220, 300);
         assert_eq!(carried.to_reinject(), None);
         carried.note(SubflowId(0), 400, 500);
         carried.reinject(SubflowId(0));
@@ -281,9 +281,9 @@ mod tests {
         ahead.insert(100, 200);
         ahead.insert(200, 250);
         assert_eq!((ahead.room(0), ahead.room(260), ahead.room(400)), (100, 40, u64::MAX));
-        assert_eq!(ahead.skip(50), 50);
-        assert_eq!(ahead.skip(100), 250);
-        assert_eq!(ahead.skip(300), 400);
+        assert_eq!(ahead.advance(50), 50);
+        assert_eq!(ahead.advance(100), 250);
+        assert_eq!(ahead.advance(300), 400);
         assert!(ahead.is_empty());
     }
 }

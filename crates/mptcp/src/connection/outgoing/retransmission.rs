@@ -100,7 +100,7 @@ impl Retransmission {
 
     /// Stops the timer, because all data is acknowledged.
     #[inline]
-    pub(super) fn rest(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.deadline = None;
     }
 }
@@ -139,7 +139,7 @@ impl Outgoing {
 
     /// Computes the retransmission interval if the last retransmission left that to this call.
     #[inline]
-    pub(in crate::connection) fn finish_turn(&mut self, now: Instant, subflows: &Subflows) {
+    pub(in crate::connection) fn end_turn(&mut self, now: Instant, subflows: &Subflows) {
         if std::mem::take(&mut self.retransmission.schedules_behind) {
             self.retransmission.set_interval(now, subflows);
         }
@@ -175,14 +175,14 @@ impl Outgoing {
         let pick = pick.or(backup.filter(|_| least_stale > 1));
         if self.stream.una == self.stream.next {
             if let Some(index) = pick {
-                self.probe_window(session, subflows, index);
+                self.send_window_probe(session, subflows, index);
             }
         } else if let Some(index) = pick.filter(|_| now >= self.retransmission.not_before) {
             let from = self.stream.una;
             // The rest of the first fragment is sent again.
             let length = self.stream.fragments.end(from).min(self.stream.next) - from;
             let id = subflows[index].tcp.id();
-            let sent = self.hand_over(session, subflows, id, from, length);
+            let sent = self.push_to(session, subflows, id, from, length);
             let retransmission = &mut self.retransmission;
             retransmission.bytes += sent;
             retransmission.again = retransmission.again.saturating_add(length as u32);
@@ -233,7 +233,7 @@ impl Outgoing {
     /// lost. A byte that the peer already has is sent again on an idle subflow; its acknowledgement carries
     /// the window (`mptcp_sendmsg_frag`, `zero_window_probe`). If the subflow's own window is closed too, the
     /// probes of TCP are sent first.
-    fn probe_window(&mut self, session: &mut Session, subflows: &mut Subflows, index: usize) {
+    fn send_window_probe(&mut self, session: &mut Session, subflows: &mut Subflows, index: usize) {
         let closed =
             self.stream.next >= self.stream.window_end && self.stream.next < self.stream.end;
         if closed && session.is_multipath() {
@@ -260,12 +260,12 @@ impl Outgoing {
             let id = subflows[index].tcp.id();
             subflows[index].context.staleness_mut().set_stale();
             session.report(Event::SubflowStale(id));
-            self.resend_everything();
+            self.send_everything_again();
         }
     }
 
     /// Moves the cursor back to the first unacknowledged byte (`__mptcp_retransmit_pending_data`).
-    pub(super) fn resend_everything(&mut self) {
+    pub(super) fn send_everything_again(&mut self) {
         self.stream.again_end = self.stream.next;
         self.stream.cursor = self.stream.una;
         self.stream.ahead.clear();

@@ -70,32 +70,32 @@ impl SendStream {
 
     /// Notifies the application if it waits and a third of the buffer is free.
     #[inline]
-    pub(in crate::connection) fn notify_writable(
+    pub(in crate::connection) fn report_writable(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,
     ) {
         if self.blocked {
-            self.notify_blocked(session, subflows, None);
+            self.report_blocked(session, subflows, None);
         }
     }
 
-    /// Like [`Self::notify_writable`], after an acknowledgement. Its subflow checked its own buffer before
+    /// Like [`Self::report_writable`], after an acknowledgement. Its subflow checked its own buffer before
     /// the application was notified (`tcp_new_space`), so the subflow's flag is cleared later.
     #[inline]
-    pub(in crate::connection) fn notify_behind_ack(
+    pub(in crate::connection) fn report_behind_ack(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,
         index: usize,
     ) {
         if self.blocked {
-            self.notify_blocked(session, subflows, Some(index));
+            self.report_blocked(session, subflows, Some(index));
         }
     }
 
     #[inline(never)]
-    fn notify_blocked(
+    fn report_blocked(
         &mut self,
         session: &mut Session,
         subflows: &mut Subflows,
@@ -113,7 +113,7 @@ impl SendStream {
 
     /// Clears the flags of the subflows after data that the acknowledgement permitted has been sent.
     #[inline]
-    pub(in crate::connection) fn release_subflows(&mut self, subflows: &mut Subflows) {
+    pub(in crate::connection) fn clear_subflows(&mut self, subflows: &mut Subflows) {
         if self.releases {
             self.set_blocked(subflows, false);
         }

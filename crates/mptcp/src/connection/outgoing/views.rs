@@ -12,12 +12,12 @@ impl Scheduling {
 
     /// Updates the views of subflows that have changed.
     #[inline]
-    pub(super) fn refresh_views(&mut self, subflows: &mut Subflows) {
+    pub(super) fn update_views(&mut self, subflows: &mut Subflows) {
         if !self.update_changed(subflows) {
-            self.renew_views(subflows);
+            self.rebuild_views(subflows);
         }
         if self.watch.is_some() {
-            self.refresh_times(subflows);
+            self.update_times(subflows);
         }
     }
 
@@ -37,13 +37,13 @@ impl Scheduling {
     }
 
     /// Removes all views, because a subflow was added or removed.
-    pub(in crate::connection) fn forget_views(&mut self) {
+    pub(in crate::connection) fn clear_views(&mut self) {
         self.views.clear();
     }
 
     /// Creates all views again, because subflows were added or removed.
     #[cold]
-    fn renew_views(&mut self, subflows: &Subflows) {
+    fn rebuild_views(&mut self, subflows: &Subflows) {
         self.views.clear();
         self.views.extend(subflows.iter().filter(|s| s.usable()).map(Subflow::view));
     }

@@ -20,12 +20,12 @@ impl Scheduling {
         subflows: &Subflows,
     ) {
         if self.watch.is_some() {
-            self.compare_standings(now, session, subflows);
+            self.check_standings(now, session, subflows);
         }
     }
 
     #[cold]
-    fn compare_standings(&mut self, now: Instant, session: &Session, subflows: &Subflows) {
+    fn check_standings(&mut self, now: Instant, session: &Session, subflows: &Subflows) {
         let Some(watch) = self.watch.as_mut().filter(|_| session.is_multipath()) else {
             return;
         };
@@ -44,7 +44,7 @@ impl Scheduling {
 
     /// Updates the times in the views that only such schedulers use.
     #[cold]
-    pub(super) fn refresh_times(&mut self, subflows: &Subflows) {
+    pub(super) fn update_times(&mut self, subflows: &Subflows) {
         for view in &mut self.views {
             if let Some(subflow) = subflows.get(view.id.index()) {
                 view.oldest_sent = subflow.tcp.sending().flight().oldest_sent();

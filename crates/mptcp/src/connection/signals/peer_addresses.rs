@@ -66,13 +66,13 @@ impl Default for PeerAddresses {
 
 impl PeerAddresses {
     /// Applies flag C of the peer's `MP_CAPABLE` (RFC 8684 section 3.1).
-    pub(super) fn heed(&mut self, capable: &MpCapable) {
+    pub(super) fn on_capable(&mut self, capable: &MpCapable) {
         self.denies_initial |= capable.deny_join_initial_address;
     }
 
     /// Reduces the budget by one join, and records the attempt. Returns false if the address may not be tried
     /// now.
-    fn spend(&mut self, now: Instant, remote: SocketAddr) -> bool {
+    fn count_attempt(&mut self, now: Instant, remote: SocketAddr) -> bool {
         let periods = now.since(self.budget_since).as_nanos() / BUDGET_PERIOD.as_nanos();
         if self.budget == JOIN_BUDGET {
             self.budget_since = now;
@@ -170,7 +170,7 @@ impl Signals {
             subflows[index]
                 .context
                 .signals_mut()
-                .post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
+                .push(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
         }
         if self.peer.known.contains(&what) {
             // The announcement is a repetition or a replay.
@@ -197,7 +197,7 @@ impl Signals {
         if !session.is_client() || subflows.iter().any(in_use) {
             return Vec::new();
         }
-        self.choose_joins(now, session, subflows, remote)
+        self.find_joins(now, session, subflows, remote)
     }
 
     /// Returns whether an identifier belongs to another address. An identifier keeps its address while it is
@@ -214,7 +214,7 @@ impl Signals {
     }
 
     /// Offers the path manager the announced address together with each of ours (`fill_local_addresses_vec`).
-    fn choose_joins(
+    fn find_joins(
         &mut self,
         now: Instant,
         session: &mut Session,
@@ -227,7 +227,7 @@ impl Signals {
         if chosen.is_empty() {
             return chosen;
         }
-        if !self.peer.spend(now, remote) {
+        if !self.peer.count_attempt(now, remote) {
             session.counters_mut().refused_announcements += 1;
             return Vec::new();
         }

@@ -39,7 +39,7 @@ impl Subflows {
 
     /// Returns the initial subflow, to change it.
     #[inline]
-    pub(in crate::connection) fn first_mut(&mut self) -> Option<&mut Subflow> {
+    pub(in crate::connection) fn get_first_mut(&mut self) -> Option<&mut Subflow> {
         self.get_mut(0)
     }
 

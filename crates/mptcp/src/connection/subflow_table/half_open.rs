@@ -88,7 +88,7 @@ impl HalfOpenJoins {
 
     /// Removes expired joins, and one more if the limit is reached. The four-tuples of removed joins are
     /// added to `moved`.
-    fn make_room(&mut self, now: Instant, tuple: FourTuple, moved: &mut Vec<Moved>) {
+    fn remove_expired(&mut self, now: Instant, tuple: FourTuple, moved: &mut Vec<Moved>) {
         self.entries.retain(|entry| {
             let stays = now.since(entry.since) < LIFETIME;
             moved.extend((!stays).then_some(entry.tuple).map(Moved::from));
@@ -154,9 +154,9 @@ impl HalfOpenJoins {
             if let Some(other) = self.position(tuple) {
                 self.entries.remove(other);
             }
-            self.make_room(now, tuple, moved);
+            self.remove_expired(now, tuple, moved);
             let chance = session.draw(RandomStream::draw_key);
-            let iss = session.initial_sequence(now, &tuple);
+            let iss = session.draw_initial_sequence(now, &tuple);
             let own_nonce = session.draw(RandomStream::next_u64) as u32;
             let syn = Segment { mptcp: Vec::new(), payload: bytes::Bytes::new(), ..syn.clone() };
             moved.push(tuple.into());

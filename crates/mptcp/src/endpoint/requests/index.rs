@@ -42,7 +42,7 @@ impl Index {
         } else if number >= self.mask {
             self.rebuild(places, number, &hash_of);
         }
-        self.put(hash, number);
+        self.insert_at_free(hash, number);
     }
 
     /// Removes a number.
@@ -87,11 +87,11 @@ impl Index {
         self.mask = u32::MAX >> (most + 1).leading_zeros();
         self.len = 0;
         for number in known() {
-            self.put(hash_of(number), number);
+            self.insert_at_free(hash_of(number), number);
         }
     }
 
-    fn put(&mut self, hash: u64, number: u32) {
+    fn insert_at_free(&mut self, hash: u64, number: u32) {
         let places = self.places.len();
         let mut place = home(hash, places);
         while self.places[place] != EMPTY {

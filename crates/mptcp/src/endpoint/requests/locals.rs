@@ -30,7 +30,7 @@ impl Locals {
     }
 
     /// Returns the number of an address and counts one more record.
-    pub(super) fn enter(&mut self, own: Own, listener: u32) -> u32 {
+    pub(super) fn add(&mut self, own: Own, listener: u32) -> u32 {
         let known = self.numbers.get(&(own, listener));
         let number = known.unwrap_or_else(|| {
             let number = self.known.insert(Known { own, listener, records: 0 }) as u32;
@@ -44,7 +44,7 @@ impl Locals {
     }
 
     /// Counts one record less. Removes the address with its last record.
-    pub(super) fn leave(&mut self, number: u32) {
+    pub(super) fn remove(&mut self, number: u32) {
         let Some(known) = self.known.get_mut(number as usize) else { return };
         known.records -= 1;
         if known.records == 0 {
@@ -77,13 +77,13 @@ mod tests {
         let secrets = Secrets::draw(&mut Seed { seed: 1, run: 0 }.stream("secrets"));
         let mut locals = Locals::new(secrets.tables);
         let own = |port| Own { ip: [0, 0xffff_0a00_0001], zone: 0, port };
-        let (first, second) = (locals.enter(own(80), 3), locals.enter(own(443), 3));
+        let (first, second) = (locals.add(own(80), 3), locals.add(own(443), 3));
         assert_ne!(first, second);
-        assert_eq!(locals.enter(own(80), 3), first, "it is kept once");
-        assert_ne!(locals.enter(own(80), 4), first, "another listener's is another");
-        locals.leave(first);
+        assert_eq!(locals.add(own(80), 3), first, "it is kept once");
+        assert_ne!(locals.add(own(80), 4), first, "another listener's is another");
+        locals.remove(first);
         assert_eq!(locals.get(first), Some((own(80), 3)), "one record is left");
-        locals.leave(first);
+        locals.remove(first);
         assert_eq!(locals.get(first), None);
         assert_eq!(locals.get(second), Some((own(443), 3)));
     }

@@ -115,21 +115,21 @@ impl<P: Peer> Pool<P> {
         due: impl Fn(u32, &SynRecord, Instant) -> Instant,
     ) -> u32 {
         self.records.seen = self.records.seen.max(now);
-        kept.own = self.records.locals.enter(ends.own, listener);
+        kept.own = self.records.locals.add(ends.own, listener);
         kept.port = ends.port;
-        let number = self.place(Record { peer: ends.peer, kept });
+        let number = self.insert_record(Record { peer: ends.peer, kept });
         self.len += 1;
         self.most = self.most.max(self.len);
         let Self { records, index, wakes, keyed, .. } = self;
         let hash = |number| records.hash(*keyed, number);
         index.insert(P::keyed_hash(ends, *keyed), number, hash);
-        wakes.make_room(records.made(), |number| records.due_at(number, &due));
-        self.replay(number, due);
+        wakes.grow(records.made(), |number| records.due_at(number, &due));
+        self.update_wake(number, due);
         number
     }
 
     /// Stores a record at a free number, or after the last record.
-    fn place(&mut self, record: Record<P>) -> u32 {
+    fn insert_record(&mut self, record: Record<P>) -> u32 {
         let number = self.free;
         if let Some(free) = self.records.get_mut(number) {
             self.free = free.kept.peer.0;
@@ -153,7 +153,7 @@ impl<P: Peer> Pool<P> {
     }
 
     /// Changes a record and updates its timer.
-    pub(super) fn change(
+    pub(super) fn update(
         &mut self,
         now: Instant,
         number: u32,
@@ -163,7 +163,7 @@ impl<P: Peer> Pool<P> {
         self.records.seen = self.records.seen.max(now);
         if let Some(record) = self.records.get_mut(number) {
             change(&mut record.kept);
-            self.replay(number, due);
+            self.update_wake(number, due);
         }
     }
 
@@ -176,7 +176,7 @@ impl<P: Peer> Pool<P> {
         let Some((ends, _, kept)) = self.get(number) else { return false };
         let Self { records, index, keyed, .. } = self;
         index.remove(P::keyed_hash(&ends, *keyed), number, |number| records.hash(*keyed, number));
-        records.locals.leave(kept.own);
+        records.locals.remove(kept.own);
         if let Some(gone) = records.get_mut(number) {
             gone.kept = SynRecord::NOTHING;
             gone.kept.peer.0 = self.free;
@@ -186,7 +186,7 @@ impl<P: Peer> Pool<P> {
         if self.len == 0 {
             *self = Self::new(self.keyed);
         } else {
-            self.replay(number, &due);
+            self.update_wake(number, &due);
             if self.most > PAGE && self.len <= self.most / 4 {
                 self.shrink(due);
             }
@@ -220,10 +220,10 @@ impl<P: Peer> Pool<P> {
         wakes.shrink(last, |number| records.due_at(number, &due));
     }
 
-    fn replay(&mut self, number: u32, due: impl Fn(u32, &SynRecord, Instant) -> Instant) {
+    fn update_wake(&mut self, number: u32, due: impl Fn(u32, &SynRecord, Instant) -> Instant) {
         let Self { records, wakes, .. } = self;
         let at = |number| records.due_at(number, &due);
-        wakes.replay(number, at);
+        wakes.update(number, at);
         self.next = wakes.first().map_or(Instant::FAR_FUTURE, at);
     }
 }
@@ -365,7 +365,7 @@ mod tests {
                             *known = kept(at);
                             (known.own, known.port) = (own, port);
                         };
-                        pool.change(LATE, number, change, due);
+                        pool.update(LATE, number, change, due);
                         list.insert(number, (name, at));
                     }
                     (_, Some(number)) => {

@@ -18,7 +18,7 @@ pub(super) struct Wakes {
 impl Wakes {
     /// Grows the tree to hold `records` records. A leaf of the tree without a record has a due time
     /// in the infinite future.
-    pub(super) fn make_room(&mut self, records: usize, due: impl Fn(u32) -> Instant) {
+    pub(super) fn grow(&mut self, records: usize, due: impl Fn(u32) -> Instant) {
         let leaves = self.winners.len();
         if records > leaves {
             self.rebuild(records.max(leaves + leaves / 16).max(FEWEST), due);
@@ -43,7 +43,7 @@ impl Wakes {
     }
 
     /// Updates the tree after the due time of a record changed.
-    pub(super) fn replay(&mut self, number: u32, due: impl Fn(u32) -> Instant) {
+    pub(super) fn update(&mut self, number: u32, due: impl Fn(u32) -> Instant) {
         let leaf = self.winners.len() + number as usize;
         let mut place = leaf / 2;
         while place > 0 {
@@ -88,10 +88,10 @@ mod tests {
                 let at = Instant::from_nanos(at);
                 if number == times.len() {
                     times.push(at);
-                    wakes.make_room(times.len(), |number| due(&times, number));
+                    wakes.grow(times.len(), |number| due(&times, number));
                 }
                 times[number] = at;
-                wakes.replay(number as u32, |number| due(&times, number));
+                wakes.update(number as u32, |number| due(&times, number));
                 prop_assert_eq!(wakes.first().map(|it| it as usize), first(&times));
             }
             times.truncate(left);

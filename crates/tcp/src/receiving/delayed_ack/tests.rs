@@ -93,7 +93,7 @@ fn a_duplicate_is_answered_fast_as_long_as_half_of_the_window_lasts() {
         let (mut subflow, _) = subflow();
         subflow.receive.ack = AckPolicy { quick: 0, interactive: true, delay: ms(90), ..begun() };
         subflow.receive.ack.received_mss = mss;
-        subflow.receive.ack.quicken_for_duplicate(subflow.receive.window());
+        subflow.receive.ack.begin_quick_acks_for_duplicate(subflow.receive.window());
         assert_eq!((subflow.receive.ack.quick, subflow.receive.ack.interactive), (quick, false));
         assert_eq!(subflow.receive.ack.delay, ms(40));
     }
@@ -153,7 +153,7 @@ fn the_timer_waits_for_the_delay_within_its_bounds() {
         subflow.sending.measure(&exact(), ms(srtt));
         subflow.receive.ack = AckPolicy { delay: ms(delay), interactive, ..begun() };
         let srtt = subflow.sending.rtt().srtt();
-        subflow.receive.schedule_delayed_ack(&exact(), at(1000), srtt);
+        subflow.receive.arm_delayed_ack(&exact(), at(1000), srtt);
         subflow.receive.ack.deadline().since(at(1000)).as_millis()
     };
     assert_eq!(waits(40, false, 10), 40);
@@ -168,15 +168,15 @@ fn the_timer_waits_for_the_delay_within_its_bounds() {
 #[test]
 fn one_timer_is_armed_where_an_acknowledgement_is_owed() {
     let (mut subflow, _) = subflow();
-    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
+    subflow.receive.arm_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
     assert_eq!(subflow.receive.ack.deadline(), Instant::FAR_FUTURE, "nothing is owed");
     subflow.receive.ack = begun();
     subflow.receive.ack.now_due = true;
-    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
+    subflow.receive.arm_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
     assert_eq!(subflow.receive.ack.deadline(), Instant::FAR_FUTURE, "it goes at once");
     subflow.receive.ack.now_due = false;
-    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
-    subflow.receive.schedule_delayed_ack(&exact(), at(1010), subflow.sending.rtt().srtt());
+    subflow.receive.arm_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
+    subflow.receive.arm_delayed_ack(&exact(), at(1010), subflow.sending.rtt().srtt());
     assert_eq!(subflow.receive.ack.deadline(), at(1040), "the first stands");
     subflow.receive.handle_timeout(at(1039), subflow.sending.rtt().rto());
     assert!(!subflow.receive.ack.is_due() && subflow.receive.ack.is_held_back());
@@ -251,7 +251,7 @@ fn read_that_opens_the_connection_window_acks_on_the_subflow() {
         subflow.handle_payload(at(1), arriving, load, Space::default(), &mut |_, _, _| {});
         subflow.receive.ack = AckPolicy { scheduled: true, pushed, received_mss: 1000, ..begun() };
         let space = Space { free: 64_536, allowed: 64_536, ..Space::default() };
-        subflow.receive.after_read(space, opened, emptied, multipath.then_some(0));
+        subflow.receive.on_read(space, opened, emptied, multipath.then_some(0));
         subflow.receive.ack.is_due()
     };
     assert!(asked(true, false, 1, 300, true, false), "of its own it has nothing left");

@@ -50,7 +50,7 @@ fn four_blocks_are_remembered() {
     assert_eq!(told(&reports), [(70, 75), (90, 92)]);
     reports.truncate(90);
     assert_eq!(told(&reports), [(70, 75)]);
-    reports.forget();
+    reports.discard();
     assert!(told(&reports).is_empty() && !reports.is_empty());
 }
 
@@ -59,7 +59,7 @@ fn three_duplicates_go_at_once_and_up_to_44_wait_for_one_another() {
     // __tcp_ack_snd_check: `dup_ack_counter < TCP_FASTRETRANS_THRESH`, then `compressed_ack` up to
     // `tcp_comp_sack_nr`.
     let mut reports = noted(&[(10, 15)]);
-    let mut waits = |next: u64, ms: u64| (reports.may_wait(next, at(ms)), reports.deadline());
+    let mut waits = |next: u64, ms: u64| (reports.admit_wait(next, at(ms)), reports.deadline());
     for _ in 0..3 {
         assert_eq!(waits(5, 1), (false, None));
     }
@@ -70,9 +70,9 @@ fn three_duplicates_go_at_once_and_up_to_44_wait_for_one_another() {
     // tcp_event_ack_sent: any acknowledgement replaces the compressed one. The count of duplicates is kept.
     reports.on_ack_sent();
     assert_eq!(reports.deadline(), None);
-    assert!(reports.may_wait(5, at(50)));
+    assert!(reports.admit_wait(5, at(50)));
     // Progress resets the count.
-    let mut waits = |next: u64| reports.may_wait(next, at(60));
+    let mut waits = |next: u64| reports.admit_wait(next, at(60));
     assert_eq!([waits(7), waits(7), waits(7), waits(7)], [false, false, false, true]);
 }
 
@@ -82,7 +82,7 @@ fn compressed_ack_is_sent_before_a_third_sack_block() {
     // before the segment is stored.
     let mut reports = noted(&[(10, 15), (30, 35)]);
     for _ in 0..4 {
-        reports.may_wait(5, at(1));
+        reports.admit_wait(5, at(1));
     }
     reports.note(15, 20);
     assert!(!reports.owes(), "the second of two");
@@ -91,7 +91,7 @@ fn compressed_ack_is_sent_before_a_third_sack_block() {
     // tcp_event_ack_sent clears the request of tcp_data_queue_ofo, so tcp_ack_snd_check sends nothing for the
     // segment.
     assert!(reports.take_answered(), "which is all that the new one brings about");
-    assert!(reports.may_wait(5, at(3)) && !reports.take_answered(), "the next one waits");
+    assert!(reports.admit_wait(5, at(3)) && !reports.take_answered(), "the next one waits");
     // The acknowledgement with earlier blocks does not replace the compressed one.
     reports.on_ack_sent();
     assert_eq!(reports.take_blocks().as_slice(), [(10, 20), (30, 35)]);

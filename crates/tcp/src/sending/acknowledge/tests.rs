@@ -317,7 +317,7 @@ fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothi
     hear(&mut subflow, 100, &word(1001, &[]));
     assert_eq!(subflow.sending.timers.pending(), Some(Pending::Timeout));
     assert_eq!(subflow.sending.timers.at(), at(150), "half an srtt of 100 ms");
-    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(150) }));
+    assert!(subflow.handle_timeout(Moment { host: &exact(), now: at(150) }));
     assert_eq!((subflow.sending.flight.sacked_out(), subflow.sending.flight.lost_out()), (0, 3));
     assert!(subflow.sending.recovery.repairs_reneging());
     // Samples are ignored until the reneged data is repaired.
@@ -356,7 +356,7 @@ fn sack_of_data_older_than_the_head_retransmit_restarts_timeout() {
     assert!(subflow.sending.flight.front().is_some_and(|head| head.lost));
     let stamp = subflow.sending.stamp(at(110));
     subflow.sending.flight.retransmit(0, at(110), stamp);
-    subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(110) });
+    subflow.sending.restart_timeout(Moment { host: &exact(), now: at(110) });
     let before = subflow.sending.timers.at();
     hear(&mut subflow, 200, &word(1, &[(1001, 5001)]));
     let after = subflow.sending.timers.at();

@@ -73,7 +73,7 @@ impl Pacer {
     }
 
     /// Returns whether a segment must wait. If so, a wake-up is set.
-    pub(crate) fn blocked(&mut self, now: Instant) -> bool {
+    pub(crate) fn check_blocked(&mut self, now: Instant) -> bool {
         self.waiting = self.holds_back(now);
         self.waiting
     }
@@ -180,7 +180,7 @@ mod tests {
         let mut pacer = Pacer::new(false, false);
         pacer.update(Some(Rate::from_bytes_per_second(1_000_000)), &window(10, 5), 0, 1000, 1);
         for _ in 0..9 {
-            assert!(!pacer.blocked(at(0)));
+            assert!(!pacer.check_blocked(at(0)));
             pacer.on_sent(at(0), 1000, 0, false);
         }
         pacer
@@ -190,17 +190,17 @@ mod tests {
     fn segments_are_spaced_from_the_tenth_on() {
         // tcp_update_skb_after_send: `tp->data_segs_out >= 10`, including the segment being sent.
         let mut pacer = paced();
-        assert!(!pacer.blocked(at(0)) && pacer.wake().is_none());
+        assert!(!pacer.check_blocked(at(0)) && pacer.wake().is_none());
         pacer.on_sent(at(5000), 1000, 0, false);
         // The segment is late and catches up by half an interval.
         assert_eq!(pacer.next_departure(), at(5500));
-        assert!(pacer.blocked(at(5499)));
+        assert!(pacer.check_blocked(at(5499)));
         assert_eq!(pacer.wake(), Some(at(5500)));
         pacer.on_wake(at(5499));
         assert_eq!(pacer.wake(), Some(at(5500)));
         pacer.on_wake(at(5500));
         assert_eq!(pacer.wake(), None);
-        assert!(!pacer.blocked(at(5500)));
+        assert!(!pacer.check_blocked(at(5500)));
         // A segment on time is followed by a whole interval, and a slightly late one by an interval minus its
         // lateness.
         pacer.on_sent(at(5500), 1000, 0, false);
@@ -239,7 +239,7 @@ mod tests {
         free.update(None, &window(10, 5), 0, 1000, 800_000);
         free.on_sent(at(0), 1000, 0, false);
         assert_eq!(free.next_departure(), Instant::ZERO);
-        assert!(!free.blocked(at(0)));
+        assert!(!free.check_blocked(at(0)));
     }
 
     #[test]

@@ -42,13 +42,7 @@ impl Usage {
     /// Records `packets_out` outstanding segments, and a full window if `limited`. `una` and `next` are the
     /// sender's positions. With `remembers`, a full window counts until the period ends.
     #[inline]
-    fn record(
-        &mut self,
-        (una, next): (u64, u64),
-        packets_out: u32,
-        limited: bool,
-        remembers: bool,
-    ) {
+    fn note(&mut self, (una, next): (u64, u64), packets_out: u32, limited: bool, remembers: bool) {
         if una >= self.end
             || (limited && remembers)
             || (!(self.limited && remembers) && packets_out > self.max_packets_out)
@@ -99,7 +93,7 @@ impl Cwnd {
             return;
         }
         self.controller.on_idle_restart(now);
-        self.lower_ssthresh();
+        self.reduce_ssthresh();
         let floor = INITIAL_WINDOW.min(self.window.cwnd);
         while idle > rto && self.window.cwnd > floor {
             idle = idle.saturating_sub(rto);
@@ -113,10 +107,15 @@ impl Cwnd {
     /// Validates the window after a transmission (`tcp_cwnd_validate`). `limited` means that the window is
     /// full.
     #[inline]
-    pub(in crate::sending) fn validate(&mut self, moment: Moment<'_>, limited: bool, used: Use) {
+    pub(in crate::sending) fn update_usage(
+        &mut self,
+        moment: Moment<'_>,
+        limited: bool,
+        used: Use,
+    ) {
         let Moment { host, now } = moment;
         let Use { una, next, packets_out, rto, wants_space } = used;
-        self.usage.record((una, next), packets_out, limited, self.remembers_full);
+        self.usage.note((una, next), packets_out, limited, self.remembers_full);
         if self.usage.is_limited(&self.window) {
             self.usage.restart(now);
             return;
@@ -127,16 +126,16 @@ impl Cwnd {
         let perhaps = now.since(since) + host.timer_tick >= rto;
         let quiet = perhaps && host.ticks_between(since, now) >= rto;
         if quiet && !self.controller.owns_recovery() {
-            self.limit_to_application(now, wants_space);
+            self.reduce_to_application(now, wants_space);
         }
     }
 
     /// Reduces a window that the application does not use (`tcp_cwnd_application_limited`).
-    fn limit_to_application(&mut self, now: Instant, wants_space: bool) {
+    fn reduce_to_application(&mut self, now: Instant, wants_space: bool) {
         if self.state == CongestionState::Open && !wants_space {
             let used = self.usage.used.max(INITIAL_WINDOW);
             if used < self.window.cwnd {
-                self.lower_ssthresh();
+                self.reduce_ssthresh();
                 self.window.cwnd = u32::midpoint(self.window.cwnd, used);
                 self.controller
                     .on_window_changed(WindowChange::ApplicationLimited, &mut self.window);
@@ -170,7 +169,7 @@ mod tests {
     fn rested() -> (Tcp, Recorder) {
         let (mut subflow, told) = subflow();
         send(&mut subflow, at(1000), 1000);
-        subflow.sending.flight.drop_front();
+        subflow.sending.flight.remove_front();
         *subflow.sending.cwnd.window_mut() =
             anabranch_congestion::Window { cwnd: 80, ssthresh: 60 };
         (subflow, told)
@@ -233,12 +232,12 @@ mod tests {
         for _ in 0..20 {
             send(&mut subflow, at(1100), 1000);
         }
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1299) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1299) }, false);
         assert_eq!((subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.usage.used), (80, 20));
         for _ in 0..5 {
-            subflow.sending.flight.drop_front();
+            subflow.sending.flight.remove_front();
         }
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1300) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1300) }, false);
         assert_eq!(subflow.sending.cwnd.window().cwnd, 50, "the most used in the meantime was 20");
         assert_eq!(
             (subflow.sending.cwnd.window().ssthresh, subflow.sending.cwnd.usage.used),
@@ -248,13 +247,13 @@ mod tests {
         assert_eq!(changes(&told), [WindowChange::ApplicationLimited]);
         // The used window counts as at least ten, so a window of ten or less stays.
         while !subflow.sending.flight.is_empty() {
-            subflow.sending.flight.drop_front();
+            subflow.sending.flight.remove_front();
         }
         send(&mut subflow, at(1300), 1000);
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1600) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1600) }, false);
         assert_eq!(subflow.sending.cwnd.window().cwnd, 30);
         subflow.sending.cwnd.window_mut().cwnd = 10;
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1900) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1900) }, false);
         assert_eq!(
             (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.usage.since),
             (10, at(1900))
@@ -276,7 +275,7 @@ mod tests {
                 _ => subflow.sending.cwnd.force_state(CongestionState::Disorder),
             }
             send(&mut subflow, at(1100), 1000);
-            subflow.sending.validate_window(Moment { host: &exact(), now: at(1400) }, false);
+            subflow.sending.update_usage(Moment { host: &exact(), now: at(1400) }, false);
             assert!(changes(&told).is_empty() && subflow.sending.cwnd.window().cwnd == 80);
             assert_eq!(subflow.sending.cwnd.usage.since, at(1400), "the clock runs anew");
         }
@@ -291,14 +290,14 @@ mod tests {
             subflow.sending.buffer.set_blocked(waits);
             subflow.sending.cwnd.usage.on_window_set(at(1000));
             send(&mut subflow, at(1100), 1000);
-            assert_eq!(subflow.sending.expand_buffer(at(1100)), waits);
+            assert_eq!(subflow.sending.grow_buffer_if_needed(at(1100)), waits);
             assert_eq!(
                 subflow.sending.cwnd.usage.since,
                 at(if waits { 1100 } else { 1000 }),
                 "tcp_new_space"
             );
             subflow.sending.cwnd.usage.on_window_set(at(1000));
-            subflow.sending.validate_window(Moment { host: &exact(), now: at(1400) }, false);
+            subflow.sending.update_usage(Moment { host: &exact(), now: at(1400) }, false);
             assert_eq!(
                 subflow.sending.cwnd.window().cwnd,
                 if waits { 80 } else { 45 },
@@ -345,7 +344,7 @@ mod tests {
             let (mut subflow, _) = rested();
             subflow.sending.cwnd.usage.on_window_set(at(1003));
             send(&mut subflow, at(1100), 1000);
-            subflow.sending.validate_window(Moment { host: &host, now: at(to) }, false);
+            subflow.sending.update_usage(Moment { host: &host, now: at(to) }, false);
             assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "to {to}");
         }
     }
@@ -359,7 +358,7 @@ mod tests {
         }
         *subflow.sending.cwnd.window_mut() =
             anabranch_congestion::Window { cwnd: 19, ssthresh: 20 };
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1000) }, false);
         assert!(subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()), "19 < 20");
         subflow.sending.cwnd.window_mut().cwnd = 20;
         assert!(
@@ -374,24 +373,24 @@ mod tests {
         subflow.sending.cwnd.window_mut().ssthresh = 20;
         // tcp_cwnd_validate: one full window per round trip is enough. A larger number of outstanding
         // segments replaces a smaller one.
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1000) }, true);
         assert!(subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));
         send(&mut subflow, at(1001), 1000);
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1001) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1001) }, false);
         assert!(
             subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window())
                 && subflow.sending.cwnd.usage.max_packets_out == 10,
             "the same round trip"
         );
         subflow.sending.queue.set_una(subflow.sending.cwnd.usage.end);
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1100) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1100) }, false);
         assert!(
             !subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window())
                 && subflow.sending.cwnd.usage.max_packets_out == 11
         );
         subflow.sending.cwnd.usage.max_packets_out = 5;
         subflow.sending.cwnd.usage.end = u64::MAX;
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1100) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1100) }, false);
         assert_eq!(subflow.sending.cwnd.usage.max_packets_out, 11, "more are out");
     }
 
@@ -404,10 +403,10 @@ mod tests {
         send(&mut subflow, at(1000), 1000);
         subflow.sending.cwnd.usage.max_packets_out = 2;
         subflow.sending.cwnd.usage.end = u64::MAX;
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1000) }, false);
         assert_eq!(subflow.sending.cwnd.usage.end, u64::MAX);
         send(&mut subflow, at(1000), 1000);
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1000) }, false);
         assert_eq!(
             (subflow.sending.cwnd.usage.end, subflow.sending.cwnd.usage.max_packets_out),
             (subflow.sending.queue.next(), 3)
@@ -444,8 +443,8 @@ mod tests {
         subflow.sending.check_app_limited();
         // The connection is application-limited until these three segments and one more are delivered.
         for delivered in 1..=4 {
-            subflow.sending.flight.rate_mut().adjust(1);
-            subflow.sending.flight.rate_mut().finish(at(1100), None, 1000);
+            subflow.sending.flight.rate_mut().add_delivered(1);
+            subflow.sending.flight.rate_mut().complete(at(1100), None, 1000);
             assert_eq!(subflow.sending.flight.rate().app_limited(), delivered < 4);
         }
     }
@@ -464,7 +463,7 @@ mod tests {
             for _ in 0..3 {
                 send(&mut subflow, at(1000), 1000);
             }
-            subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
+            subflow.sending.update_usage(Moment { host: &exact(), now: at(1000) }, false);
             assert_eq!(
                 subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()),
                 limited
@@ -473,7 +472,7 @@ mod tests {
         // A full window is recorded only at the start of a round trip, or if more segments are
         // outstanding than at the last record.
         subflow.sending.cwnd.usage.max_packets_out = 50;
-        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
+        subflow.sending.update_usage(Moment { host: &exact(), now: at(1000) }, true);
         assert!(!subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));
     }
 }

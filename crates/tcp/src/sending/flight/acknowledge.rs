@@ -157,7 +157,7 @@ impl Flight {
         self.remove_acked(ack, prior_highest, &mut delivered);
         let removed = packets_out - self.packets_out();
         delivered.maybe_delayed = removed == 1 && self.is_lone_runt(ack, &delivered);
-        self.subtract_duplicates(removed, &mut delivered.flags);
+        self.remove_duplicates(removed, &mut delivered.flags);
         delivered
     }
 
@@ -180,7 +180,7 @@ impl Flight {
                 delivered.buffers += self.end_report(number - 1);
             }
         }
-        self.remember_report(ranges);
+        self.note_report(ranges);
     }
 
     fn mark_one(&mut self, ack: &Acknowledged<'_>, number: u64, delivered: &mut Delivered) {
@@ -188,7 +188,7 @@ impl Flight {
         let Some(sent) = self.mark_sacked(number) else {
             return;
         };
-        delivered.buffers += self.gather(number, &sent, ack.merges);
+        delivered.buffers += self.on_sacked(number, &sent, ack.merges);
         delivered.flags.data_sacked = true;
         if !sent.ever_retransmitted() {
             delivered.reordered |= sent.start < highest && self.sacked_out > 1;
@@ -225,14 +225,14 @@ impl Flight {
                     advance(delivered, ack, sent);
                 }
             }
-            self.drop_front();
+            self.remove_front();
             // A socket buffer is freed with its last segment.
             delivered.buffers -= i64::from(self.front().is_none_or(|next| next.opens_buffer));
         }
         if let Some(front) = self.front().filter(|front| front.start < ack.una) {
             delivered.bytes += ack.una - front.start;
             delivered.samples.partial = true;
-            self.trim_front(ack.una);
+            self.cut_front(ack.una);
         }
         delivered.flags.set_timer = delivered.flags.una_advanced;
         self.bytes_acked += delivered.bytes;

@@ -37,7 +37,7 @@ impl Flight {
     /// entry is also SACKed, the bytes move into that entry's buffer. SACKed bytes after them follow
     /// (`tcp_shift_skb_data`). Otherwise, entries before it that are not SACKed are split off its buffer
     /// (`tcp_match_skb_to_sack`).
-    pub(crate) fn gather(&mut self, number: u64, was: &Sent, merged: bool) -> i64 {
+    pub(crate) fn on_sacked(&mut self, number: u64, was: &Sent, merged: bool) -> i64 {
         let Some(index) = self.index(number) else { return 0 };
         let behind_reported = index > 0 && self.entries[index - 1].sacked;
         if !self.starts(index) {
@@ -105,7 +105,7 @@ mod tests {
         let mut buffers = 0;
         for number in from..to {
             if let Some(was) = board.mark_sacked(number) {
-                buffers += board.gather(number, &was, merged);
+                buffers += board.on_sacked(number, &was, merged);
             }
         }
         buffers + board.end_report(to - 1)

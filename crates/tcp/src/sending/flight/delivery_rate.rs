@@ -51,7 +51,7 @@ impl Sampler {
 
     /// Changes the delivered count by `segments`, for duplicate acknowledgements that do not identify a
     /// segment.
-    pub(in crate::sending) fn adjust(&mut self, segments: i64) {
+    pub(in crate::sending) fn add_delivered(&mut self, segments: i64) {
         self.delivered = self.delivered.wrapping_add_signed(segments);
     }
 
@@ -67,7 +67,7 @@ impl Sampler {
     }
 
     /// Returns the stamp of a segment that is sent now (`tcp_rate_skb_sent`).
-    pub(in crate::sending) fn stamp(
+    pub(in crate::sending) fn on_sent(
         &mut self,
         now: Instant,
         in_flight: u32,
@@ -111,7 +111,7 @@ impl Sampler {
 
     /// Completes the sample of one acknowledgement (`tcp_rate_gen`).
     #[inline]
-    pub(in crate::sending) fn finish(
+    pub(in crate::sending) fn complete(
         &mut self,
         now: Instant,
         min_rtt: Option<Duration>,
@@ -193,9 +193,9 @@ mod tests {
     /// A sampler after one segment that was sent at 0 and delivered at 50 ms.
     fn begun() -> Sampler {
         let mut rate = Sampler::default();
-        let stamp = rate.stamp(at(0), 0, true);
+        let stamp = rate.on_sent(at(0), 0, true);
         rate.on_delivered(at(50), &sent(0, at(0), stamp));
-        let first = rate.finish(at(50), None, 1000);
+        let first = rate.complete(at(50), None, 1000);
         assert_eq!((first.delivered, first.interval), (1, ms(50)));
         rate
     }
@@ -203,13 +203,13 @@ mod tests {
     /// Sends two segments at these times and delivers both at once.
     fn two(rate: &mut Sampler, sent_at: [u64; 2], delivered: u64) -> RateSample {
         let both = [1, 2].map(|n| {
-            let stamp = rate.stamp(at(sent_at[n - 1]), n as u32 + 3, false);
+            let stamp = rate.on_sent(at(sent_at[n - 1]), n as u32 + 3, false);
             sent(n as u64, at(sent_at[n - 1]), stamp)
         });
         for segment in &both {
             rate.on_delivered(at(delivered), segment);
         }
-        rate.finish(at(delivered), None, 1000)
+        rate.complete(at(delivered), None, 1000)
     }
 
     #[test]
@@ -228,10 +228,10 @@ mod tests {
         assert_eq!(rate.delivery_rate(), Rate::from_bytes_per_second(8_000));
         assert_eq!((sample.prior_delivered, sample.in_flight_at_send), (1, 5));
         // The next send interval begins at the send time of the newest delivered segment.
-        assert_eq!(rate.stamp(at(310), 0, false).first_sent, at(80));
-        assert_eq!(rate.stamp(at(310), 0, false).delivered_at, at(300));
+        assert_eq!(rate.on_sent(at(310), 0, false).first_sent, at(80));
+        assert_eq!(rate.on_sent(at(310), 0, false).delivered_at, at(300));
         // After an idle period, both intervals begin again.
-        let stamp = rate.stamp(at(400), 0, true);
+        let stamp = rate.on_sent(at(400), 0, true);
         assert_eq!((stamp.first_sent, stamp.delivered_at), (at(400), at(400)));
     }
 
@@ -239,12 +239,12 @@ mod tests {
     fn the_newest_segment_delivered_makes_the_sample() {
         // tcp_rate_skb_delivered: the newest by send time, then by sequence number.
         let mut rate = begun();
-        let early = rate.stamp(at(60), 1, false);
+        let early = rate.on_sent(at(60), 1, false);
         let late = TxStamp { delivered: 0, ..early };
         rate.on_delivered(at(200), &sent(5, at(90), late));
         rate.on_delivered(at(200), &sent(9, at(60), early));
         assert_eq!(rate.prior_delivered(), 0);
-        assert_eq!(rate.finish(at(200), None, 1000).delivered, 3);
+        assert_eq!(rate.complete(at(200), None, 1000).delivered, 3);
         assert_eq!(rate.prior_delivered(), 0, "the sample is taken");
         rate.on_delivered(at(300), &sent(6, at(90), TxStamp { delivered: 1, ..early }));
         rate.on_delivered(at(300), &sent(7, at(90), TxStamp { delivered: 2, ..early }));
@@ -258,14 +258,14 @@ mod tests {
         // "it may just be ACK compression": tcp_rate_gen, `interval_us < tcp_min_rtt`.
         for (least, counts) in [(50, true), (51, false)] {
             let mut rate = Sampler::default();
-            let stamp = rate.stamp(at(0), 0, true);
+            let stamp = rate.on_sent(at(0), 0, true);
             rate.on_delivered(at(50), &sent(0, at(0), stamp));
-            let sample = rate.finish(at(50), Some(ms(least)), 1000);
+            let sample = rate.complete(at(50), Some(ms(least)), 1000);
             assert_eq!(!sample.interval.is_zero(), counts);
             assert_eq!(rate.delivery_rate() > Rate::ZERO, counts);
         }
         let mut rate = begun();
-        assert_eq!(rate.finish(at(60), None, 1000).delivered, 0, "nothing was delivered");
+        assert_eq!(rate.complete(at(60), None, 1000).delivered, 0, "nothing was delivered");
     }
 
     #[test]
@@ -279,11 +279,11 @@ mod tests {
         let sample = two(&mut rate, [60, 80], 300);
         assert!(sample.app_limited, "sent in the limited phase");
         assert!(rate.app_limited(), "three delivered are not more than three");
-        let stamp = rate.stamp(at(310), 0, false);
+        let stamp = rate.on_sent(at(310), 0, false);
         assert!(stamp.app_limited);
         rate.on_delivered(at(350), &sent(3, at(310), stamp));
-        rate.finish(at(350), None, 1000);
-        assert!(!rate.app_limited() && !rate.stamp(at(360), 0, false).app_limited);
+        rate.complete(at(350), None, 1000);
+        assert!(!rate.app_limited() && !rate.on_sent(at(360), 0, false).app_limited);
         // At the start, the stored value must not be zero, which means no limit.
         let mut rate = Sampler::default();
         rate.mark_app_limited(0);
@@ -295,10 +295,10 @@ mod tests {
         // tcp_rate_gen: `!rs->is_app_limited || rs->delivered * rate_interval_us >= ...`.
         let shown = |interval: u64, limited: bool| {
             let mut rate = begun();
-            let mut stamp = rate.stamp(at(60), 0, true);
+            let mut stamp = rate.on_sent(at(60), 0, true);
             stamp.app_limited = limited;
             rate.on_delivered(at(60 + interval), &sent(1, at(60), stamp));
-            rate.finish(at(60 + interval), None, 1000);
+            rate.complete(at(60 + interval), None, 1000);
             rate.delivery_rate()
         };
         // 1000 bytes in 50 ms were stored before.
@@ -312,10 +312,10 @@ mod tests {
     #[test]
     fn reneged_data_gives_no_delivery_rate_sample() {
         let mut rate = begun();
-        let stamp = rate.stamp(at(60), 0, true);
+        let stamp = rate.on_sent(at(60), 0, true);
         rate.on_delivered(at(110), &sent(1, at(60), stamp));
         rate.discard();
-        assert_eq!(rate.finish(at(110), None, 1000).delivered, 0);
+        assert_eq!(rate.complete(at(110), None, 1000).delivered, 0);
         assert_eq!(rate.delivered, 2);
     }
 }

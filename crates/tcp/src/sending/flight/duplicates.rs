@@ -13,7 +13,7 @@ fn most_duplicates(flight: &Flight) -> u32 {
 impl Flight {
     /// Resets the count of duplicates (`tcp_reset_reno_sack`). With SACK, the count is that of SACKed
     /// segments and is kept.
-    pub(crate) fn forget_duplicates(&mut self) {
+    pub(crate) fn clear_duplicates(&mut self) {
         if !self.selective {
             self.sacked_out = 0;
         }
@@ -24,27 +24,27 @@ impl Flight {
         let counts = !self.selective && flags.duplicate;
         if counts && self.sacked_out < most_duplicates(self) {
             self.sacked_out += 1;
-            self.rate.adjust(1);
+            self.rate.add_delivered(1);
         }
     }
 
     /// Removes `acked` segments from the count. The first one was a hole, and the others were counted as
     /// duplicates (`tcp_remove_reno_sacks`).
     #[inline]
-    pub(in crate::sending) fn subtract_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
+    pub(in crate::sending) fn remove_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
         if self.selective || acked == 0 {
             return;
         }
         let counted = self.sacked_out.min(acked - 1);
         self.sacked_out -= counted;
-        self.rate.adjust(-i64::from(counted));
+        self.rate.add_delivered(-i64::from(counted));
         self.sacked_out = self.sacked_out.min(most_duplicates(self));
         // It is not known whether the original or its retransmission arrived.
         flags.original_acked &= !flags.retransmission_acked;
     }
 
     /// Reduces the count so that the oldest segment can be marked lost.
-    pub(in crate::sending) fn bound_duplicates(&mut self) {
+    pub(in crate::sending) fn limit_duplicates(&mut self) {
         self.sacked_out = self.sacked_out.min(self.packets_out() - self.lost_out - 1);
     }
 
@@ -119,9 +119,9 @@ mod tests {
                 subflow.sending.flight.count_duplicate(&DUPLICATE);
             }
             for _ in 0..acked {
-                subflow.sending.flight.drop_front();
+                subflow.sending.flight.remove_front();
             }
-            subflow.sending.flight.subtract_duplicates(acked, &mut AckFlags::default());
+            subflow.sending.flight.remove_duplicates(acked, &mut AckFlags::default());
             // One delivered segment is that of the handshake.
             (subflow.sending.flight.sacked_out, subflow.sending.flight.rate().delivered() - 1)
         };
@@ -140,14 +140,14 @@ mod tests {
             let mut subflow = five();
             let mut flags =
                 AckFlags { original_acked: true, retransmission_acked: again, ..DUPLICATE };
-            subflow.sending.flight.drop_front();
-            subflow.sending.flight.subtract_duplicates(1, &mut flags);
+            subflow.sending.flight.remove_front();
+            subflow.sending.flight.remove_duplicates(1, &mut flags);
             assert_eq!(flags.original_acked, original);
         }
         let mut with_sack = five();
         with_sack.sending.flight.set_selective(true);
         let mut flags = AckFlags { original_acked: true, retransmission_acked: true, ..DUPLICATE };
-        with_sack.sending.flight.subtract_duplicates(1, &mut flags);
+        with_sack.sending.flight.remove_duplicates(1, &mut flags);
         assert!(flags.original_acked);
     }
 
@@ -198,10 +198,10 @@ mod tests {
         subflow.sending.flight.set_selective(true);
         assert!(!subflow.sending.must_hold_recovery());
         subflow.sending.flight.sacked_out = 3;
-        subflow.sending.flight.forget_duplicates();
+        subflow.sending.flight.clear_duplicates();
         assert_eq!(subflow.sending.flight.sacked_out, 3, "with SACK they are marks");
         subflow.sending.flight.set_selective(false);
-        subflow.sending.flight.forget_duplicates();
+        subflow.sending.flight.clear_duplicates();
         assert_eq!(subflow.sending.flight.sacked_out, 0);
     }
 }

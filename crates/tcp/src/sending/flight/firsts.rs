@@ -29,8 +29,8 @@ impl Firsts {
 }
 
 impl Flight {
-    /// See [`crate::sending::Sending::keep_first_transmissions`].
-    pub(crate) fn keep_first_transmissions(&mut self) {
+    /// See [`crate::sending::Sending::note_first_transmissions`].
+    pub(crate) fn note_first_transmissions(&mut self) {
         self.firsts.get_or_insert_default();
     }
 

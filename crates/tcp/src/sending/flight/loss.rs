@@ -7,7 +7,7 @@ use anabranch_congestion::LostSegment;
 
 impl Flight {
     /// Marks a segment as lost (`tcp_mark_skb_lost`). Returns the segment for the controller if it left the flight.
-    pub(in crate::sending) fn lose(&mut self, now: Instant, number: u64) -> Option<LostSegment> {
+    pub(in crate::sending) fn on_lost(&mut self, now: Instant, number: u64) -> Option<LostSegment> {
         if !self.mark_lost(number) {
             return None;
         }

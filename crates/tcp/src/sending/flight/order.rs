@@ -8,7 +8,7 @@ use super::{Flight, Sent, TxStamp};
 
 impl Flight {
     /// Adds all entries that were sent since the last call to the order of transmission.
-    pub(super) fn place_new(&mut self) {
+    pub(super) fn insert_new(&mut self) {
         let Range { start, end } = self.numbers();
         let first = end.saturating_sub(self.unplaced.into()).max(start);
         self.order.extend((first..end).map(|number| (number, 1)));
@@ -22,7 +22,7 @@ impl Flight {
         now: Instant,
         stamp: TxStamp,
     ) -> Option<&Sent> {
-        self.place_new();
+        self.insert_new();
         let index = number.checked_sub(self.base)? as usize;
         let front = self.entries.front()?.start;
         let sent = self.entries.get_mut(index)?;
@@ -39,21 +39,21 @@ impl Flight {
             self.retrans_out += 1;
         }
         let place = (number, sent.transmission);
-        self.bound_order();
+        self.limit_order();
         self.order.push_back(place);
         self.entries.get(index)
     }
 
     /// Removes outdated elements of the order if there are many.
-    pub(super) fn bound_order(&mut self) {
+    pub(super) fn limit_order(&mut self) {
         if self.order.len() > 2 * self.entries.len() + 16 {
-            self.tidy_order();
+            self.collapse_order();
         }
     }
 
     /// Keeps one element for each segment, that of its last transmission, and removes all others.
     #[cold]
-    pub(super) fn tidy_order(&mut self) {
+    pub(super) fn collapse_order(&mut self) {
         let (base, entries) = (self.base, &self.entries);
         let mut seen = vec![false; entries.len()];
         self.order.retain(|(number, transmission)| {
@@ -66,8 +66,8 @@ impl Flight {
     }
 
     /// Returns the oldest transmission, in order, whose segment may still be marked lost.
-    pub(crate) fn oldest_transmission(&mut self) -> Option<u64> {
-        self.place_new();
+    pub(crate) fn find_oldest_transmission(&mut self) -> Option<u64> {
+        self.insert_new();
         while let Some(&(number, transmission)) = self.order.front() {
             let pending = self.get(number).is_some_and(|sent| {
                 sent.transmission == transmission
@@ -83,20 +83,20 @@ impl Flight {
     }
 
     /// Removes the oldest such transmission while later ones are examined.
-    pub(crate) fn defer_oldest(&mut self) -> (u64, u32) {
+    pub(crate) fn take_oldest(&mut self) -> (u64, u32) {
         self.order.pop_front().expect("the caller has just seen the oldest transmission")
     }
 
     /// Restores the removed transmissions, oldest first.
-    pub(crate) fn restore(&mut self, deferred: Vec<(u64, u32)>) {
+    pub(crate) fn insert_deferred(&mut self, deferred: Vec<(u64, u32)>) {
         for place in deferred.into_iter().rev() {
             self.order.push_front(place);
         }
     }
 
     /// Removes all loss marks (`tcp_undo_cwnd_reduction` with `unmark_loss`).
-    pub(crate) fn unmark_losses(&mut self) {
-        self.place_new();
+    pub(crate) fn clear_lost(&mut self) {
+        self.insert_new();
         for (index, sent) in self.entries.iter_mut().enumerate() {
             if sent.lost {
                 sent.lost = false;
@@ -105,6 +105,6 @@ impl Flight {
             }
         }
         self.lost_out = 0;
-        self.bound_order();
+        self.limit_order();
     }
 }

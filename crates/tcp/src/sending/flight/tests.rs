@@ -38,7 +38,7 @@ fn repeated_sack_block_is_skipped_in_few_steps() {
         for number in newly_reported(&mut board, left, right) {
             board.mark_sacked(number);
         }
-        board.remember_report(&[]);
+        board.note_report(&[]);
     }
     // The block covers 1001 to 4101 again. The whole range is skipped in one or two steps.
     assert_eq!(newly_reported(&mut board, 1001, 4201), [41]);
@@ -75,7 +75,7 @@ fn in_flight_follows_every_mark() {
     assert_eq!(board.in_flight(), 8);
     assert_eq!(board.next_lost(), None);
     while board.front().is_some_and(|sent| sent.end() <= 501) {
-        board.drop_front();
+        board.remove_front();
     }
     assert_eq!((board.packets_out(), board.in_flight()), (5, 5));
     assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (0, 0, 0));
@@ -92,7 +92,7 @@ fn transmission_order_length_is_bounded_by_the_flight_size() {
         if i % 7 == 0 {
             board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
         }
-        board.drop_front();
+        board.remove_front();
         assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
     }
     // One segment is retransmitted repeatedly while the oldest one stays outstanding.
@@ -101,7 +101,7 @@ fn transmission_order_length_is_bounded_by_the_flight_size() {
         board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
         assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
     }
-    assert_eq!(board.oldest_transmission(), Some(0));
+    assert_eq!(board.find_oldest_transmission(), Some(0));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_report_is_looked_at_once() {
     for number in newly_reported(&mut board, 301, 501) {
         board.mark_sacked(number);
     }
-    board.remember_report(&[(301, 501)]);
+    board.note_report(&[(301, 501)]);
     assert_eq!(newly_reported(&mut board, 301, 701), [5, 6]);
 }
 
@@ -119,34 +119,34 @@ fn unmarked_losses_return_to_the_transmission_order() {
     // Segments 1 to 3 remain, because the first one was acknowledged.
     let mut board = board(4);
     while board.front().is_some_and(|sent| sent.end() <= 101) {
-        board.drop_front();
+        board.remove_front();
     }
     for number in [2, 3] {
         board.mark_lost(number);
     }
-    assert_eq!(board.oldest_transmission(), Some(1));
-    board.defer_oldest();
-    assert_eq!(board.oldest_transmission(), None, "the others are judged");
-    board.unmark_losses();
+    assert_eq!(board.find_oldest_transmission(), Some(1));
+    board.take_oldest();
+    assert_eq!(board.find_oldest_transmission(), None, "the others are judged");
+    board.clear_lost();
     assert_eq!((board.lost_out, board.in_flight()), (0, 3));
     for number in [2, 3] {
-        assert_eq!(board.oldest_transmission(), Some(number));
-        board.defer_oldest();
+        assert_eq!(board.find_oldest_transmission(), Some(number));
+        board.take_oldest();
     }
-    assert_eq!(board.oldest_transmission(), None);
+    assert_eq!(board.find_oldest_transmission(), None);
 }
 
 #[test]
 fn transmission_order_skips_sacked_and_lost_segments() {
     let mut board = board(4);
-    assert_eq!(board.oldest_transmission(), Some(0));
+    assert_eq!(board.find_oldest_transmission(), Some(0));
     board.mark_lost(0);
-    assert_eq!(board.oldest_transmission(), Some(1));
+    assert_eq!(board.find_oldest_transmission(), Some(1));
     board.retransmit(0, Instant::from_nanos(9), TxStamp::default());
     for number in 1..4 {
         board.mark_sacked(number);
     }
-    assert_eq!(board.oldest_transmission(), Some(0), "the retransmission awaits judgement");
+    assert_eq!(board.find_oldest_transmission(), Some(0), "the retransmission awaits judgement");
 }
 
 #[test]
@@ -156,16 +156,16 @@ fn losses_that_are_undone_again_and_again_leave_no_places_behind() {
         for number in board.numbers() {
             board.mark_lost(number);
         }
-        board.unmark_losses();
+        board.clear_lost();
         assert!(board.order.len() <= 2016, "{} places", board.order.len());
     }
     // Each segment is examined once, in order.
-    board.tidy_order();
+    board.collapse_order();
     for number in board.numbers() {
-        assert_eq!(board.oldest_transmission(), Some(number));
-        board.defer_oldest();
+        assert_eq!(board.find_oldest_transmission(), Some(number));
+        board.take_oldest();
     }
-    assert_eq!(board.oldest_transmission(), None);
+    assert_eq!(board.find_oldest_transmission(), None);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn lost_segment_is_pending_until_it_is_retransmitted() {
 fn oversized_segments_are_split_marked_lost_and_kept_in_order() {
     // tcp_simple_retransmit, tcp_fragment. Segment 1 was SACKed, 3 is small, 4 is retransmitted, 5 is lost.
     let mut board = board(6);
-    board.drop_front();
+    board.remove_front();
     board.mark_sacked(1);
     board.entries[2].payload.truncate(60);
     board.mark_lost(4);
@@ -227,9 +227,9 @@ fn oversized_segments_are_split_marked_lost_and_kept_in_order() {
     }
     assert_eq!(again, [7, 8, 10, 11, 12, 13]);
     // The small segment was sent before all of these, and is examined first.
-    assert_eq!(board.oldest_transmission(), Some(9));
-    board.defer_oldest();
-    assert_eq!(board.oldest_transmission(), Some(7));
+    assert_eq!(board.find_oldest_transmission(), Some(9));
+    board.take_oldest();
+    assert_eq!(board.find_oldest_transmission(), Some(7));
     assert!(!board.cut_larger(|_| 60), "what was reported is left as it is");
 }
 
@@ -237,7 +237,7 @@ fn oversized_segments_are_split_marked_lost_and_kept_in_order() {
 fn unexamined_segments_keep_their_transmission_order() {
     let mut board = board(6);
     while board.front().is_some_and(|sent| sent.end() <= 201) {
-        board.drop_front();
+        board.remove_front();
     }
     // Segment 3 is retransmitted before two more are sent.
     board.retransmit(3, Instant::from_nanos(7), TxStamp::default());
@@ -245,9 +245,9 @@ fn unexamined_segments_keep_their_transmission_order() {
         board.push(fresh(1 + number * 100, 100, Instant::from_nanos(8), TxStamp::default()));
     }
     let mut found = Vec::new();
-    while let Some(number) = board.oldest_transmission() {
+    while let Some(number) = board.find_oldest_transmission() {
         found.push(number);
-        board.defer_oldest();
+        board.take_oldest();
     }
     assert_eq!(found, [2, 4, 5, 3, 6, 7]);
 }

@@ -7,7 +7,7 @@ use super::*;
 /// A queue with segments of 1000 bytes. A buffer needs 832 bytes of memory in addition to its payload.
 fn sender(tags: bool) -> Queue {
     let mut sender = Queue::new(&TcpConfig::default(), 1012);
-    sender.after_syn();
+    sender.on_syn();
     sender.set_una(1);
     if tags {
         sender.tagging_mut().begin();
@@ -30,20 +30,20 @@ fn cut(sender: &mut Queue, limit: usize) -> Option<(usize, (u64, u64, u16))> {
 fn contiguous_data_shares_a_tag_up_to_64_kib_in_full_segments() {
     let mut sender = sender(true);
     // A tag of 65,215 bytes has space for 65 segments.
-    sender.enqueue(bytes(40_000), 0);
-    sender.enqueue(bytes(40_000), 40_000);
+    sender.push(bytes(40_000), 0);
+    sender.push(bytes(40_000), 40_000);
     assert_eq!((sender.queued_bytes(), sender.held_bytes()), (80_000, 80_000));
     assert_eq!(sender.memory(), 80_000 + 2 * 832);
     assert_eq!(cut(&mut sender, 1000), Some((1000, (0, 1, 65_000))));
     // A part of the first tag was sent, but nothing of the second, so the second one is extended.
-    sender.enqueue(bytes(1000), 80_000);
+    sender.push(bytes(1000), 80_000);
     assert_eq!(sender.memory(), 80_000 + 2 * 832);
     while sender.queued > 16_000 {
         assert_eq!(cut(&mut sender, 1000).map(|c| c.1), Some((0, 1, 65_000)));
     }
     assert_eq!(cut(&mut sender, 1000), Some((1000, (65_000, 65_001, 16_000))));
     // A part of the tag was sent, so the next data has a new tag.
-    sender.enqueue(bytes(500), 81_000);
+    sender.push(bytes(500), 81_000);
     assert_eq!(sender.memory(), 15_500 + 2 * 832);
     for _ in 0..15 {
         assert_eq!(cut(&mut sender, 1000).map(|c| c.1.0), Some(65_000));
@@ -51,9 +51,9 @@ fn contiguous_data_shares_a_tag_up_to_64_kib_in_full_segments() {
     assert_eq!(cut(&mut sender, 1000), Some((500, (81_000, 81_001, 500))));
     assert_eq!((cut(&mut sender, 1000), sender.memory()), (None, 0));
     // Data that is not adjacent also has a new tag.
-    sender.enqueue(bytes(100), 90_000);
-    sender.enqueue(bytes(100), 95_000);
-    sender.enqueue(bytes(100), 95_100);
+    sender.push(bytes(100), 90_000);
+    sender.push(bytes(100), 95_000);
+    sender.push(bytes(100), 95_100);
     assert_eq!(cut(&mut sender, 1000).map(|c| c.1), Some((90_000, 81_501, 100)));
     assert_eq!(cut(&mut sender, 1000), Some((200, (95_000, 81_601, 200))));
 }
@@ -61,9 +61,9 @@ fn contiguous_data_shares_a_tag_up_to_64_kib_in_full_segments() {
 #[test]
 fn segments_are_filled_across_pieces_and_tags_only_on_plain_tcp() {
     let mut sender = sender(false);
-    sender.enqueue(bytes(300), 0);
+    sender.push(bytes(300), 0);
     cut(&mut sender, 100);
-    sender.enqueue(bytes(900), 300);
+    sender.push(bytes(900), 300);
     // 200 bytes of the first tag and 800 of the next.
     assert_eq!(cut(&mut sender, 1000).map(|c| c.0), Some(1000));
     assert_eq!((sender.queued_bytes(), sender.memory()), (100, 100 + 832));
@@ -120,7 +120,7 @@ fn a_tag_has_no_more_than_half_of_the_largest_window() {
     let first = |window: u64| {
         let mut sender = sender(true);
         sender.window_mut().note_largest(window);
-        sender.enqueue(bytes(40_000), 0);
+        sender.push(bytes(40_000), 0);
         cut(&mut sender, 1000).expect("data").1.2
     };
     assert_eq!([0, 100_000, 20_000, 19_999].map(first), [40_000, 40_000, 10_000, 9000]);
@@ -132,8 +132,8 @@ fn a_socket_buffer_ends_with_its_tag() {
     // mptcp_sendmsg_frag: data that cannot be appended to the last buffer sets `eor` on it and begins
     // another.
     let mut sender = sender(true);
-    sender.enqueue(bytes(2000), 0);
-    sender.enqueue(bytes(2000), 10_000);
+    sender.push(bytes(2000), 0);
+    sender.push(bytes(2000), 10_000);
     let opens: Vec<bool> = (0..4)
         .map(|n| {
             let (length, _) = cut(&mut sender, 1000).expect("data");
@@ -148,21 +148,21 @@ fn a_small_segment_waits_while_another_is_unacknowledged() {
     // tcp_nagle_test, tcp_minshall_check: `snd_sml` after snd_una and less than a segment left.
     let waits = |change: &dyn Fn(&mut Queue)| {
         let mut sender = sender(true);
-        sender.enqueue(bytes(999), 0);
+        sender.push(bytes(999), 0);
         sender.small_end = 2;
         change(&mut sender);
         sender.must_wait_for_more()
     };
     assert!(waits(&|_| {}));
-    assert!(!waits(&|s| s.enqueue(bytes(1), 999)), "a full one");
+    assert!(!waits(&|s| s.push(bytes(1), 999)), "a full one");
     assert!(!waits(&|s| s.small_end = 1), "acknowledged");
     assert!(!waits(&|s| s.nodelay = true));
     assert!(!waits(&|s| s.fin_queued = true));
     let split = |s: &mut Queue| {
         s.chunks.clear();
         s.queued = 0;
-        s.enqueue(bytes(100), 0);
-        s.enqueue(bytes(100), 5000);
+        s.push(bytes(100), 0);
+        s.push(bytes(100), 5000);
     };
     assert!(!waits(&split), "another tag follows: this one is all there is of it");
     assert!(waits(&|s| {
@@ -172,7 +172,7 @@ fn a_small_segment_waits_while_another_is_unacknowledged() {
     // `has_work` depends on this.
     let mut sender = sender(true);
     assert!(!sender.has_work());
-    sender.enqueue(bytes(999), 0);
+    sender.push(bytes(999), 0);
     assert!(sender.has_work());
     sender.small_end = 2;
     assert!(!sender.has_work());
@@ -186,7 +186,7 @@ fn a_fin_goes_when_everything_is_out() {
     assert!(!sender.fin_due());
     sender.fin_queued = true;
     assert!(sender.fin_due() && sender.has_work());
-    sender.enqueue(bytes(10), 0);
+    sender.push(bytes(10), 0);
     assert!(!sender.fin_due());
     cut(&mut sender, 10);
     sender.fin_sent = true;
@@ -202,7 +202,7 @@ fn only_head_probe_and_small_window_sends_are_urgent() {
     };
     assert!(!urged(&|_| {}) && !urged(&|s| s.intent.set_repairs(true)));
     for first in [Urgent::Head, Urgent::Probe, Urgent::SmallWindow] {
-        assert!(urged(&|s| s.intent.urge(first)));
+        assert!(urged(&|s| s.intent.set_urgent(first)));
     }
 }
 
@@ -213,7 +213,7 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
     let mut sender = sender(false);
     sender.set_window(5000);
     assert_eq!((sender.window().initial(), sender.window().largest()), (5000, 5000));
-    assert!(!sender.window_mut().extend(1, 5000) && sender.window_mut().extend(1, 5001));
+    assert!(!sender.window_mut().advance(1, 5000) && sender.window_mut().advance(1, 5001));
     sender.set_una(1);
     for (position, ack, window, edge) in [
         // The segment acknowledges more, is newer, opens the window, or closes it.
@@ -238,12 +238,12 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
     let sender = &mut sender;
     // The queue is shut out if it has data but the window has no space for a segment of it.
     assert!(!sender.shut_out());
-    sender.enqueue(bytes(12), 0);
+    sender.push(bytes(12), 0);
     assert!(!sender.shut_out(), "1 + 12 = 13");
-    sender.enqueue(bytes(1), 12);
+    sender.push(bytes(1), 12);
     assert!(sender.shut_out());
     sender.set_window_end(1001);
-    sender.enqueue(bytes(5000), 13);
+    sender.push(bytes(5000), 13);
     assert!(!sender.shut_out(), "a segment of a thousand fits");
     sender.set_window_end(1000);
     assert!(sender.shut_out());
@@ -266,9 +266,9 @@ fn a_duplicate_takes_nothing_of_the_window_that_is_believed() {
     // mptcp_check_allowed_size: `snd_wnd` is raised to the remaining window of the layer above.
     let mut sender = sender(false);
     sender.set_window(5000);
-    sender.window_mut().share(4000);
+    sender.window_mut().grow_to(4000);
     assert_eq!(sender.window().size(), 5000);
-    sender.window_mut().share(6000);
+    sender.window_mut().grow_to(6000);
     assert_eq!(sender.window().size(), 6000);
 }
 
@@ -287,9 +287,9 @@ fn the_buffer_holds_some_windows_and_does_not_shrink() {
 #[test]
 fn unsent_data_can_be_drained_from_the_queue() {
     let mut sender = sender(true);
-    sender.enqueue(bytes(2500), 0);
+    sender.push(bytes(2500), 0);
     cut(&mut sender, 1000);
-    sender.drain_unsent();
+    sender.discard_unsent();
     assert_eq!((sender.queued_bytes(), sender.write_end, sender.memory()), (0, 1001, 0));
     assert_eq!(cut(&mut sender, 1000), None);
 }
@@ -312,7 +312,7 @@ fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
     let (mut subflow, _) = crate::fixture::subflow();
     subflow.sending.cwnd.window_mut().cwnd = 1;
     assert!(!subflow.may_transmit(), "no work");
-    subflow.sending.queue.enqueue(bytes(2000), 0);
+    subflow.sending.queue.push(bytes(2000), 0);
     assert!(subflow.may_transmit());
     crate::fixture::send(&mut subflow, crate::fixture::at(0), 1000);
     assert!(!subflow.may_transmit(), "no room");
@@ -331,7 +331,7 @@ fn connection_window_admits_its_size_and_queued_data() {
     assert_eq!(subflow.sending.queue.window_end(), 1);
     subflow.sending.queue.admit(500);
     assert_eq!(subflow.sending.queue.window_end(), 501);
-    subflow.sending.queue.enqueue(bytes(2000), 0);
+    subflow.sending.queue.push(bytes(2000), 0);
     subflow.sending.queue.admit(600);
     assert_eq!(subflow.sending.queue.window_end(), 2001);
 }
@@ -342,6 +342,6 @@ fn the_longest_tag_leaves_room_for_headers() {
     // be enough for 46.
     let mut sender = sender(true);
     sender.set_mss(1424);
-    sender.enqueue(bytes(70_000), 0);
+    sender.push(bytes(70_000), 0);
     assert_eq!(cut(&mut sender, 1424), Some((1424, (0, 1, 45 * 1424))));
 }

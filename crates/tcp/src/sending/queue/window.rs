@@ -22,7 +22,7 @@ pub struct PeerWindow {
 
 impl PeerWindow {
     /// Advances the right edge of the peer's window. Returns whether the edge moved.
-    pub(crate) fn extend(&mut self, ack: u64, window: u64) -> bool {
+    pub(crate) fn advance(&mut self, ack: u64, window: u64) -> bool {
         let edge = ack + window;
         let moved = edge > self.end;
         if moved {
@@ -44,7 +44,7 @@ impl PeerWindow {
 
     /// Raises this connection's window to `window` bytes: the part of the layer above's window from the start
     /// of the queued data on (`mptcp_check_allowed_size`).
-    pub(crate) fn share(&mut self, window: u64) {
+    pub(crate) fn grow_to(&mut self, window: u64) {
         self.size = self.size.max(window);
     }
 
@@ -96,7 +96,7 @@ impl Queue {
             self.window.told_at = position;
         }
         if self.tagging.separates() {
-            return self.window.extend(ack, window);
+            return self.window.advance(ack, window);
         }
         if counts {
             self.window.end = ack + window;
@@ -111,7 +111,7 @@ impl Queue {
         if window == 0 {
             return;
         }
-        self.window.extend(self.una, window.max(self.held_bytes()));
+        self.window.advance(self.una, window.max(self.held_bytes()));
     }
 
     /// Returns the space in the peer's window after the next position, in bytes.

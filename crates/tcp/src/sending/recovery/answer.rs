@@ -21,7 +21,7 @@ impl Recovery {
         }
         self.answer_probe(parts, flags);
         if flags.echo {
-            self.forbid_undo();
+            self.discard_undo();
         }
         let good = flags.una_advanced && !flags.data_sacked && !flags.dsack && !flags.echo;
         let open = parts.cwnd.state() == CongestionState::Open;
@@ -49,8 +49,8 @@ impl Recovery {
                     self.set_state(parts, CongestionState::Open);
                 }
                 CongestionState::Recovery => {
-                    parts.flight.forget_duplicates();
-                    if !self.finish_recovery(parts, losses, echo) {
+                    parts.flight.clear_duplicates();
+                    if !self.end_recovery(parts, losses, echo) {
                         return Answer::default();
                     }
                     self.end_reduction(parts);
@@ -89,19 +89,19 @@ impl Recovery {
             }
             self.retrans_stamp = None;
             self.undo(parts, losses, true);
-            self.try_open(parts);
+            self.enter_open(parts);
         }
         // DSACKs may show this too, independent of the acknowledged data.
         if self.all_duplicates() {
             self.undo(parts, losses, false);
             losses.on_undo();
             self.answer_echo(parts, flags);
-            self.try_open(parts);
+            self.enter_open(parts);
         }
         let verdict = losses.detect(parts, flags.una_advanced);
         if parts.cwnd.state() != CongestionState::Recovery {
             if parts.flight.lost_out() == 0 {
-                self.try_open(parts);
+                self.enter_open(parts);
                 return Answer { verdict, ..Answer::default() };
             }
             self.enter_recovery(parts, flags.echo);
@@ -142,11 +142,11 @@ impl Recovery {
             }
         }
         if recovered {
-            self.finish_recovery(parts, losses, echo);
+            self.end_recovery(parts, losses, echo);
             return Repair::None;
         }
         if flags.una_advanced {
-            parts.flight.forget_duplicates();
+            parts.flight.clear_duplicates();
         } else if parts.next > self.high_seq {
             parts.flight.count_duplicate(flags);
         }
@@ -176,7 +176,7 @@ impl Recovery {
         self.frto = false;
         self.reneged = false;
         self.set_state(parts, CongestionState::Open);
-        self.try_open(parts);
+        self.enter_open(parts);
     }
 
     fn answer_open(
@@ -186,7 +186,7 @@ impl Recovery {
         flags: &AckFlags,
     ) -> Answer {
         if flags.una_advanced {
-            parts.flight.forget_duplicates();
+            parts.flight.clear_duplicates();
         }
         parts.flight.count_duplicate(flags);
         if parts.cwnd.state() <= CongestionState::Disorder && self.all_duplicates() {
@@ -196,7 +196,7 @@ impl Recovery {
         let verdict = losses.detect(parts, flags.una_advanced);
         if parts.flight.lost_out() == 0 {
             self.answer_echo(parts, flags);
-            self.try_open(parts);
+            self.enter_open(parts);
             return Answer { verdict, ..Answer::default() };
         }
         self.enter_recovery(parts, flags.echo);

@@ -23,7 +23,7 @@ impl Recovery {
     }
 
     pub(crate) fn begin_undo(&mut self, una: u64) {
-        self.init_undo(una, 0);
+        self.set_undo(una, 0);
     }
 
     pub(in crate::sending) fn enter(&mut self, parts: &mut Parts<'_>, state: CongestionState) {

@@ -178,7 +178,7 @@ fn saved_ssthresh_depends_on_the_congestion_state() {
 fn undo_counts_retransmissions_and_their_duplicates() {
     let mut recovery = Recovery::new(&crate::stack::TcpStack::LINUX_6_18);
     assert!(!recovery.all_duplicates(), "no reduction");
-    recovery.init_undo(1000, 0);
+    recovery.set_undo(1000, 0);
     recovery.on_dsack(2000, 1);
     assert!(!recovery.all_duplicates(), "nothing was retransmitted");
     recovery.on_retransmit(5);
@@ -192,7 +192,7 @@ fn undo_counts_retransmissions_and_their_duplicates() {
     assert!(recovery.all_duplicates());
     recovery.on_dsack(1001, 1);
     assert_eq!(recovery.undo_retrans, 0);
-    recovery.init_undo(1000, 3);
+    recovery.set_undo(1000, 3);
     assert_eq!(recovery.undo_retrans, 3);
 }
 
@@ -201,14 +201,14 @@ fn an_echo_from_before_the_first_retransmission_answers_an_original() {
     // RFC 3522: the echo is older than the retransmission's timestamp, even if the clock has wrapped.
     let answered = |stamp: u32, echo: u32| {
         let mut recovery = Recovery::new(&crate::stack::TcpStack::LINUX_6_18);
-        recovery.init_undo(1, 0);
+        recovery.set_undo(1, 0);
         recovery.on_retransmit(stamp);
         recovery.may_undo(Some(echo))
     };
     assert!(answered(100, 99) && !answered(100, 100) && !answered(100, 101));
     assert!(answered(5, u32::MAX) && !answered(u32::MAX, 5));
     let mut recovery = Recovery::new(&crate::stack::TcpStack::LINUX_6_18);
-    recovery.init_undo(1, 0);
+    recovery.set_undo(1, 0);
     assert!(!recovery.may_undo(Some(1)), "nothing was retransmitted");
     recovery.on_retransmit(100);
     assert!(!recovery.may_undo(None) && recovery.may_undo(Some(50)));
@@ -227,7 +227,7 @@ fn timed_out() -> Tcp {
         super::super::timers::Pending::Timeout,
         Duration::from_millis(300),
     );
-    assert!(subflow.fire_timer(Moment { host: &crate::fixture::exact(), now: at(300) }));
+    assert!(subflow.handle_timeout(Moment { host: &crate::fixture::exact(), now: at(300) }));
     subflow.sending.flight.retransmit(0, at(300), TxStamp::default());
     subflow.sending.recovery.on_retransmit(301);
     subflow
@@ -245,7 +245,7 @@ fn a_timeout_is_undone_by_an_echo_of_the_original() {
     subflow.sending.recovery.frto = false;
     let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
     subflow.sending.queue.set_una(1001);
-    subflow.sending.flight.drop_front();
+    subflow.sending.flight.remove_front();
     assert_eq!(in_loss(&mut subflow, at(310), &flags, Some(1)), Repair::None);
     assert_eq!(
         (subflow.sending.cwnd.state(), subflow.sending.cwnd.window().cwnd),
@@ -262,7 +262,7 @@ fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
     subflow.sending.recovery.on_dsack(1001, 1);
     let flags = AckFlags { una_advanced: true, dsack: true, ..AckFlags::default() };
     subflow.sending.queue.set_una(1001);
-    subflow.sending.flight.drop_front();
+    subflow.sending.flight.remove_front();
     assert_eq!(in_loss(&mut subflow, at(310), &flags, None), Repair::None);
     assert_eq!(
         (subflow.sending.cwnd.state(), subflow.sending.cwnd.window().cwnd),
@@ -283,9 +283,9 @@ fn frto_detects_a_spurious_timeout_with_new_data() {
     // one covers data that was sent only once: the timeout was spurious. (3a) It only SACKs more data: the
     // timeout was justified.
     let mut subflow = timed_out();
-    subflow.sending.queue.enqueue(bytes::Bytes::from(vec![0; 3000]), 5000);
+    subflow.sending.queue.push(bytes::Bytes::from(vec![0; 3000]), 5000);
     subflow.sending.queue.set_una(1001);
-    subflow.sending.flight.drop_front();
+    subflow.sending.flight.remove_front();
     let flags = AckFlags { una_advanced: true, retransmission_acked: true, ..AckFlags::default() };
     assert_eq!(in_loss(&mut subflow, at(400), &flags, None), Repair::New);
     assert_eq!(subflow.sending.recovery.high_seq, 5001);
@@ -312,7 +312,7 @@ fn frto_detects_a_spurious_timeout_with_new_data() {
     // F-RTO needs new data to send. Without any, the timeout counts as justified.
     let mut subflow = timed_out();
     subflow.sending.queue.set_una(1001);
-    subflow.sending.flight.drop_front();
+    subflow.sending.flight.remove_front();
     let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
     assert_eq!(in_loss(&mut subflow, at(400), &flags, None), Repair::Lost);
     assert!(!subflow.sending.recovery.frto);
@@ -370,13 +370,13 @@ fn a_partial_acknowledgement_undoes_nothing_while_a_retransmission_is_out() {
     for out in [true, false] {
         let mut subflow = twenty();
         subflow.sending.recovery.high_seq = 20_001;
-        subflow.sending.recovery.init_undo(1, 0);
+        subflow.sending.recovery.set_undo(1, 0);
         subflow.sending.recovery.on_retransmit(100);
         if out {
             subflow.sending.flight.retransmit(1, at(100), TxStamp::default());
         }
         subflow.sending.queue.set_una(1001);
-        subflow.sending.flight.drop_front();
+        subflow.sending.flight.remove_front();
         let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
         in_recovery(&mut subflow, at(110), &flags, Some(99));
         assert_eq!(subflow.sending.totals().undos > 0, !out);

@@ -12,19 +12,19 @@ use crate::sending::parts::Parts;
 
 impl Recovery {
     /// Permits the undo of the reduction that begins now (`tcp_init_undo`).
-    pub(super) fn init_undo(&mut self, una: u64, retrans_out: u32) {
+    pub(super) fn set_undo(&mut self, una: u64, retrans_out: u32) {
         self.undo_marker = Some(una);
         self.undo_retrans = if retrans_out > 0 { retrans_out as i32 } else { -1 };
     }
 
     /// Clears the undo state, because no reduction is in progress.
-    pub(super) fn forget_undo(&mut self) {
+    pub(super) fn clear_undo(&mut self) {
         self.prior_ssthresh = 0;
         self.undo_marker = None;
     }
 
     /// Prevents the undo of the current reduction, because it is required.
-    pub(super) fn forbid_undo(&mut self) {
+    pub(super) fn discard_undo(&mut self) {
         self.prior_ssthresh = 0;
     }
 
@@ -55,7 +55,7 @@ impl Recovery {
             if u64::from(self.duplicates) > retransmissions {
                 return;
             }
-            flight.rate_mut().adjust(segments.into());
+            flight.rate_mut().add_delivered(segments.into());
         }
         flags.dsack = true;
         // For an outstanding segment, it is known whether it was retransmitted (`tcp_sacktag_one`).
@@ -92,10 +92,10 @@ impl Recovery {
     /// Undoes the reduction (`tcp_undo_cwnd_reduction`).
     pub(super) fn undo(&mut self, parts: &mut Parts<'_>, losses: &mut Losses, unmark_losses: bool) {
         if unmark_losses {
-            parts.flight.unmark_losses();
+            parts.flight.clear_lost();
         }
         self.undo_marker = None;
-        losses.review();
+        losses.reset_detection();
         self.counts.undos += 1;
         let (cwnd, ssthresh) = (self.prior_cwnd, self.prior_ssthresh);
         parts.cwnd.undo(parts.now, Window { cwnd, ssthresh });

@@ -55,17 +55,17 @@ fn a_probe_comes_after_two_round_trips_and_no_later_than_the_timeout() {
 fn the_timeout_counts_from_the_heads_sending_where_another_timer_came_between() {
     // tcp_rearm_rto, tcp_rto_delta_us.
     let (mut subflow, _) = subflow();
-    subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(0) });
+    subflow.sending.restart_timeout(Moment { host: &exact(), now: at(0) });
     assert_eq!(armed(&subflow, 0), None);
     send(&mut subflow, at(0), 1000);
-    subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(50) });
+    subflow.sending.restart_timeout(Moment { host: &exact(), now: at(50) });
     assert_eq!(armed(&subflow, 50), Some((Pending::Timeout, 300_000)));
     for between in [Pending::LossProbe, Pending::Reordering] {
         subflow.sending.timers.arm(Moment { host: &exact(), now: at(50) }, between, ms(10));
-        subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(50) });
+        subflow.sending.restart_timeout(Moment { host: &exact(), now: at(50) });
         assert_eq!(armed(&subflow, 50), Some((Pending::Timeout, 250_000)));
         subflow.sending.timers.arm(Moment { host: &exact(), now: at(50) }, between, ms(10));
-        subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(900) });
+        subflow.sending.restart_timeout(Moment { host: &exact(), now: at(900) });
         assert_eq!(armed(&subflow, 900), Some((Pending::Timeout, 1)), "at once");
     }
     // In the Open state, a loss probe replaces it.
@@ -89,9 +89,9 @@ fn timeout_marks_the_head_and_segments_older_than_an_rtt_lost() {
     let first = subflow.sending.flight.get(0).cloned().expect("outstanding");
     subflow.sending.losses.on_delivered(&Delivered::of(at(100), &first, None));
     subflow.sending.timers.arm(Moment { host: &exact(), now: at(0) }, Pending::Timeout, ms(300));
-    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(299) }));
+    assert!(subflow.handle_timeout(Moment { host: &exact(), now: at(299) }));
     assert_eq!(subflow.sending.totals().timeouts, 0, "not yet");
-    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(300) }));
+    assert!(subflow.handle_timeout(Moment { host: &exact(), now: at(300) }));
     assert_eq!((subflow.sending.flight.lost_out(), subflow.sending.flight.in_flight()), (2, 2));
     assert_eq!(
         (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.window().ssthresh),
@@ -112,7 +112,7 @@ fn timeout_marks_the_head_and_segments_older_than_an_rtt_lost() {
     assert_eq!(armed(&subflow, 300), Some((Pending::Timeout, 600_000)));
     // A second timeout in the same recovery does not reduce ssthresh again.
     subflow.sending.cwnd.window_mut().cwnd = 9;
-    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(900) }));
+    assert!(subflow.handle_timeout(Moment { host: &exact(), now: at(900) }));
     assert_eq!(
         (subflow.sending.cwnd.window().ssthresh, subflow.sending.cwnd.window().cwnd),
         (10, 1)
@@ -125,7 +125,7 @@ fn timeout_marks_the_head_and_segments_older_than_an_rtt_lost() {
 fn a_timeout_with_nothing_outstanding_is_none() {
     let (mut subflow, _) = subflow();
     subflow.sending.timers.arm(Moment { host: &exact(), now: at(0) }, Pending::Timeout, ms(300));
-    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(300) }));
+    assert!(subflow.handle_timeout(Moment { host: &exact(), now: at(300) }));
     assert_eq!(
         (subflow.sending.totals().timeouts, subflow.sending.cwnd.state()),
         (0, CongestionState::Open)
@@ -150,7 +150,7 @@ fn timeout_in_recovery_cuts_ssthresh_only_if_high_seq_is_acked() {
             Pending::Timeout,
             ms(300),
         );
-        subflow.fire_timer(Moment { host: &exact(), now: at(300) });
+        subflow.handle_timeout(Moment { host: &exact(), now: at(300) });
         assert_eq!(subflow.sending.cwnd.window().ssthresh, if cut { 8 } else { 16 });
         assert!(
             !subflow.sending.recovery.decides_by_frto(),
@@ -163,7 +163,7 @@ fn timeout_in_recovery_cuts_ssthresh_only_if_high_seq_is_acked() {
 fn one_probe_at_a_time_is_due() {
     let (mut subflow, _) = subflow();
     subflow.sending.timers.arm(Moment { host: &exact(), now: at(0) }, Pending::LossProbe, ms(100));
-    subflow.fire_timer(Moment { host: &exact(), now: at(100) });
+    subflow.handle_timeout(Moment { host: &exact(), now: at(100) });
     assert!(
         !subflow.sending.queue.intent().is_urgent()
             && subflow.sending.recovery.probe_high().is_none(),
@@ -175,7 +175,7 @@ fn one_probe_at_a_time_is_due() {
         Pending::LossProbe,
         ms(100),
     );
-    subflow.fire_timer(Moment { host: &exact(), now: at(200) });
+    subflow.handle_timeout(Moment { host: &exact(), now: at(200) });
     assert!(
         subflow.sending.queue.intent_mut().take(Urgent::Probe)
             && subflow.sending.recovery.probe_high() == Some(1001)
@@ -186,7 +186,7 @@ fn one_probe_at_a_time_is_due() {
         Pending::LossProbe,
         ms(100),
     );
-    subflow.fire_timer(Moment { host: &exact(), now: at(300) });
+    subflow.handle_timeout(Moment { host: &exact(), now: at(300) });
     assert!(!subflow.sending.queue.intent().is_urgent(), "the last one is not answered yet");
 }
 
@@ -195,26 +195,23 @@ fn zero_window_probe_interval_backs_off() {
     let (mut subflow, _) = subflow();
     subflow.sending.queue.set_next(1);
     subflow.sending.queue.set_window(0);
-    subflow.sending.queue.enqueue(bytes::Bytes::from(vec![0; 2000]), 0);
+    subflow.sending.queue.push(bytes::Bytes::from(vec![0; 2000]), 0);
     subflow.sending.arm_window_probe(at(0));
     assert_eq!(armed(&subflow, 0), Some((Pending::WindowProbe, 300_000)));
     subflow.sending.arm_window_probe(at(100));
     assert_eq!(armed(&subflow, 0), Some((Pending::WindowProbe, 300_000)), "it runs already");
-    subflow.fire_timer(Moment { host: &exact(), now: at(300) });
+    subflow.handle_timeout(Moment { host: &exact(), now: at(300) });
     assert!(subflow.receive.is_ack_due() && subflow.sending.timers.probes == 1);
     assert_eq!(armed(&subflow, 300), Some((Pending::WindowProbe, 600_000)));
     let shut_out = subflow.sending.queue.shut_out();
-    subflow
-        .sending
-        .timers
-        .review_window_probe(Moment { host: &exact(), now: at(400) }, || shut_out);
+    subflow.sending.timers.check_window_probe(Moment { host: &exact(), now: at(400) }, || shut_out);
     assert_eq!(
         (subflow.sending.timers.probes, armed(&subflow, 400)),
         (0, Some((Pending::WindowProbe, 600_000)))
     );
     // Space for less than a segment is used when the timer expires.
     subflow.sending.queue.set_window_end(2);
-    subflow.fire_timer(Moment { host: &exact(), now: at(1000) });
+    subflow.handle_timeout(Moment { host: &exact(), now: at(1000) });
     assert!(
         subflow.sending.queue.intent_mut().take(Urgent::SmallWindow)
             && subflow.sending.timers.pending().is_none()
@@ -226,7 +223,7 @@ fn zero_window_probe_interval_backs_off() {
     subflow
         .sending
         .timers
-        .review_window_probe(Moment { host: &exact(), now: at(1100) }, || shut_out);
+        .check_window_probe(Moment { host: &exact(), now: at(1100) }, || shut_out);
     assert_eq!((armed(&subflow, 1100), subflow.sending.rtt().rto()), (None, ms(300)));
     // If data is outstanding, its own timer is used.
     send(&mut subflow, at(1100), 1000);
@@ -243,9 +240,9 @@ fn patience_ends_after_fifteen_probes_or_924_seconds() {
         ms(300),
     );
     subflow.sending.timers.probes = 15;
-    assert!(!subflow.fire_timer(Moment { host: &exact(), now: at(300) }));
+    assert!(!subflow.handle_timeout(Moment { host: &exact(), now: at(300) }));
     subflow.sending.timers.probes = 14;
-    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(300) }));
+    assert!(subflow.handle_timeout(Moment { host: &exact(), now: at(300) }));
     for (elapsed, goes_on) in [(924_599, true), (924_600, false)] {
         let (mut subflow, _) = crate::fixture::subflow();
         send(&mut subflow, at(0), 1000);
@@ -256,7 +253,10 @@ fn patience_ends_after_fifteen_probes_or_924_seconds() {
             Pending::Timeout,
             ms(300),
         );
-        assert_eq!(subflow.fire_timer(Moment { host: &exact(), now: at(1000 + elapsed) }), goes_on);
+        assert_eq!(
+            subflow.handle_timeout(Moment { host: &exact(), now: at(1000 + elapsed) }),
+            goes_on
+        );
         subflow.sending.recovery.set_consecutive_timeouts(0);
         subflow.sending.timers.arm(
             Moment { host: &exact(), now: at(0) },
@@ -264,7 +264,7 @@ fn patience_ends_after_fifteen_probes_or_924_seconds() {
             ms(300),
         );
         assert!(
-            subflow.fire_timer(Moment { host: &exact(), now: at(2_000_000) }),
+            subflow.handle_timeout(Moment { host: &exact(), now: at(2_000_000) }),
             "the first of a row"
         );
     }
@@ -298,7 +298,7 @@ fn same_instant_sends_keep_the_probe_timer_until_an_ack_arrives() {
     // The sample changes srtt to 112.5 ms without an acknowledgement.
     subflow.sending.timers.rtt.sample(&exact(), ms(200), 1, 2);
     assert_eq!(behind(&mut subflow, true, false), Some((Pending::LossProbe, 202_000)));
-    subflow.sending.timers.review();
+    subflow.sending.timers.reset_probe();
     assert_eq!(behind(&mut subflow, true, false), Some((Pending::LossProbe, 227_000)));
     subflow.sending.timers.rtt.sample(&exact(), ms(200), 1, 2);
     assert_ne!(behind(&mut subflow, false, false), Some((Pending::LossProbe, 227_000)), "later");

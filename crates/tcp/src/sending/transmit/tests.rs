@@ -27,7 +27,7 @@ fn flying(in_flight: usize) -> Tcp {
 }
 
 fn write(subflow: &mut Tcp, segments: usize) {
-    subflow.sending.queue.enqueue(Bytes::from(vec![0; 1000 * segments]), 0);
+    subflow.sending.queue.push(Bytes::from(vec![0; 1000 * segments]), 0);
 }
 
 #[test]
@@ -60,15 +60,15 @@ fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
         for n in 0..160 - room {
             send(&mut subflow, at(if n == 0 { 0 } else { 99 }), 1000);
         }
-        subflow.sending.refresh_pacing();
+        subflow.sending.update_pacing();
         write(&mut subflow, 20);
-        assert!(!subflow.sending.expand_buffer_after_ack(at(99)), "data may go first");
+        assert!(!subflow.sending.grow_buffer_after_ack(at(99)), "data may go first");
         assert_eq!(send_all(&mut subflow, at(99)), 0);
-        subflow.sending.expand_buffer_behind_data(at(100));
+        subflow.sending.grow_buffer_behind_data(at(100));
         let grew = subflow.sending.buffer.take_growth();
         assert_eq!(grew, subflow.sending.buffer.limit() == 2 * 160 * 2304);
         subflow.sending.cwnd.window_mut().cwnd += 1;
-        subflow.sending.expand_buffer_behind_data(at(100));
+        subflow.sending.grow_buffer_behind_data(at(100));
         assert!(!subflow.sending.buffer.take_growth(), "once for each acknowledgement");
         grew
     };
@@ -80,13 +80,13 @@ fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
 fn send_buffer_expands_only_for_a_blocked_writer() {
     let mut subflow = flying(2);
     *subflow.sending.cwnd.window_mut() = Window { cwnd: 100, ssthresh: 1000 };
-    assert!(!subflow.sending.expand_buffer(at(100)));
+    assert!(!subflow.sending.grow_buffer_if_needed(at(100)));
     subflow.sending.buffer.set_blocked(true);
-    assert!(subflow.sending.expand_buffer(at(100)));
+    assert!(subflow.sending.grow_buffer_if_needed(at(100)));
     assert_eq!(subflow.sending.buffer.limit(), 2 * 100 * 2304);
-    assert!(!subflow.sending.expand_buffer(at(100)), "as large already");
+    assert!(!subflow.sending.grow_buffer_if_needed(at(100)), "as large already");
     subflow.sending.cwnd.window_mut().cwnd = 2;
-    assert!(!subflow.sending.expand_buffer(at(100)), "full");
+    assert!(!subflow.sending.grow_buffer_if_needed(at(100)), "full");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn mptcp_applies_idle_restart_once_per_socket_buffer() {
     // second.
     let rested = |multipath: bool, segments: usize| {
         let mut subflow = flying(1);
-        subflow.sending.flight.drop_front();
+        subflow.sending.flight.remove_front();
         subflow.sending.sent.bytes = 1000;
         subflow.sending.queue.forget_sent();
         *subflow.sending.cwnd.window_mut() = Window { cwnd: 80, ssthresh: 60 };
@@ -139,7 +139,7 @@ fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
             let moment = if n == 0 { 0 } else { sent_at_us };
             send(&mut subflow, us(moment), 1000);
         }
-        subflow.sending.refresh_pacing();
+        subflow.sending.update_pacing();
         assert_eq!(super::super::deferral::burst_segments(&subflow.sending), 3);
         write(&mut subflow, 20);
         let sent = send_all(&mut subflow, us(now_us));
@@ -159,10 +159,10 @@ fn burst_size_is_counted_in_payload_per_segment() {
     // segments of 1000 bytes per 100 ms at twice the rate are 3.04 MB/s, or 2968 bytes per millisecond.
     let mut subflow = flying(0);
     *subflow.sending.cwnd.window_mut() = Window { cwnd: 152, ssthresh: 1000 };
-    subflow.sending.refresh_pacing();
+    subflow.sending.update_pacing();
     assert_eq!(super::super::deferral::burst_segments(&subflow.sending), 2);
     subflow.sending.queue.set_mss(989);
-    subflow.sending.refresh_pacing();
+    subflow.sending.update_pacing();
     assert_eq!(super::super::deferral::burst_segments(&subflow.sending), 3);
 }
 
@@ -177,7 +177,7 @@ fn a_burst_waits_for_room_in_the_window_as_it_is_now() {
         for n in 0..100 {
             send(&mut subflow, us(if n == 0 { 0 } else { 99_000 }), 1000);
         }
-        subflow.sending.refresh_pacing();
+        subflow.sending.update_pacing();
         write(&mut subflow, 20);
         subflow.sending.queue.update_send_window(7, 1, 1000 * segments);
         let sent = send_all(&mut subflow, us(99_500));
@@ -201,7 +201,7 @@ fn a_window_is_full_where_a_burst_waits_for_it_and_not_for_the_peers() {
             send(&mut subflow, us(if n == 0 { 0 } else { 99_000 }), 1000);
         }
         subflow.sending.cwnd.measure_use(Instant::ZERO);
-        subflow.sending.refresh_pacing();
+        subflow.sending.update_pacing();
         write(&mut subflow, 20);
         subflow.sending.queue.update_send_window(7, 1, 1000 * peer);
         assert_eq!(send_all(&mut subflow, us(99_500)), 0);
@@ -238,10 +238,10 @@ fn idle_restart_keeps_the_previous_pacing_rate() {
     // tcp_cwnd_restart does not change sk_pacing_rate. tcp_update_pacing_rate runs at the next
     // acknowledgement.
     let mut subflow = flying(1);
-    subflow.sending.flight.drop_front();
+    subflow.sending.flight.remove_front();
     subflow.sending.sent.bytes = 1000;
     *subflow.sending.cwnd.window_mut() = Window { cwnd: 80, ssthresh: 60 };
-    subflow.sending.refresh_pacing();
+    subflow.sending.update_pacing();
     let before = subflow.sending.cwnd.pacing_rate();
     write(&mut subflow, 1);
     assert_eq!(send_all(&mut subflow, at(400)), 1);
@@ -249,6 +249,6 @@ fn idle_restart_keeps_the_previous_pacing_rate() {
         (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.pacing_rate()),
         (40, before)
     );
-    subflow.sending.refresh_pacing();
+    subflow.sending.update_pacing();
     assert!(subflow.sending.cwnd.pacing_rate() < before);
 }

@@ -148,7 +148,7 @@ fn grown(one_processor: bool, wakes: bool, writes: bool) -> (u64, u64) {
     waiting(LINUX_6_18, one_processor, |connection| {
         while poll(connection, at(200)).is_some() {}
         let before = connection.writable();
-        assert!(connection.subflows[0].tcp.supply().force_buffer(100));
+        assert!(connection.subflows[0].tcp.supply().grow_buffer(100));
         if wakes {
             connection.session.report(Event::Writable);
         }
@@ -185,7 +185,7 @@ fn the_acknowledged_subflow_has_its_room_before_another_one_has_data() {
         let mut grew = false;
         waiting(stack, false, |connection| {
             connection.outgoing.stream_mut().set_blocked(&mut connection.subflows, waits);
-            connection.subflows[0].tcp.supply().force_cwnd(500);
+            connection.subflows[0].tcp.supply().set_cwnd(500);
             let before = connection.subflows[0].tcp.sending().buffer().limit();
             answer(connection, at(200), index);
             assert_eq!(queued(connection), 500, "data goes to the second");
@@ -205,7 +205,7 @@ fn the_acknowledgement_that_wakes_the_application_has_made_its_buffer_larger_bef
     // on all subflows.
     waiting(LINUX_6_18, false, |connection| {
         connection.outgoing.stream_mut().set_blocked(&mut connection.subflows, true);
-        connection.outgoing.stream_mut().notify_behind_ack(
+        connection.outgoing.stream_mut().report_behind_ack(
             &mut connection.session,
             &mut connection.subflows,
             0,

@@ -94,7 +94,7 @@ fn deferred_data_is_sent_when_the_connection_window_is_closed() {
         goes
     };
     let with_room = |connection: &mut Connection| {
-        connection.subflows[0].tcp.supply().force_buffer(1000);
+        connection.subflows[0].tcp.supply().grow_buffer(1000);
     };
     assert!(goes(&with_room));
     assert!(!goes(&|_| {}), "its buffer is full (`sk_stream_memory_free`)");
