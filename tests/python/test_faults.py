@@ -258,3 +258,17 @@ def test_overridden_values_have_no_line_numbers(tmp_path):
         loading.load(file, [given])
     (fault,) = caught.value.faults
     assert (fault.where, fault.line, fault.key) == ("--scheduler X", None, "transport.scheduler.burts")
+
+
+def test_a_misspelt_key_is_not_missing_too():
+    tables = {
+        "name": "one",
+        "application": {"kind": "bulk", "duration": "1 s"},
+        "paths": [{"name": "a", "rtt": "20 ms", "raet": "5 Mbit/s"}, {"name": "b", "rtt": "20 ms"}],
+    }
+    with pytest.raises(ScenarioError) as caught:
+        loading.load(tables)
+    assert [(fault.key, fault.message) for fault in caught.value.faults] == [
+        ("paths.a.raet", "unknown key: `raet`"),
+        ("paths.b.rate", "missing key: `rate`"),
+    ]

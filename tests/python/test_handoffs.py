@@ -105,3 +105,25 @@ def test_every_fault_of_a_handoff_is_reported():
         "handoffs.3.kind": "unknown kind: `silend`",
         "handoffs.3.at": "a range is two times",
     }
+
+
+def test_a_loss_may_be_repeated():
+    found = events(at="20 s", lasting="5 s", every="60 s", times=3)
+    cuts = [(at, change) for at, link, change in found if link == "wifi.down"]
+    assert cuts == [(20, "down"), (25, "up"), (80, "down"), (85, "up"), (140, "down"), (145, "up")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"every": "60 s"}, {"times", "lasting"}),
+        ({"times": 3, "lasting": "5 s"}, {"every"}),
+        ({"every": "5 s", "times": 3, "lasting": "5 s"}, {"every"}),
+        # Two fades of 3 s each and 5 s of silence end after 11 s.
+        ({"kind": "fade", "every": "11 s", "times": 3, "lasting": "5 s"}, {"every"}),
+    ],
+)
+def test_a_repeated_loss_needs_its_keys_and_an_end_before_the_next(keys, expected):
+    with pytest.raises(ScenarioError) as caught:
+        events(at="20 s", **keys)
+    assert {fault.key for fault in caught.value.faults} == {f"handoffs.0.{key}" for key in expected}

@@ -46,7 +46,7 @@ def capture(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A pcap or pcapng file, also with gzip.")],
     other: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE2]", help="A capture of the same sessions at the other host."),
+        typer.Argument(metavar="FILE2", help="A capture of the same sessions at the other host."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     report: Annotated[

@@ -240,7 +240,7 @@ def why(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="{DIR|SCENARIO}",
+            metavar="DIR|SCENARIO",
             help="A folder of results, or a scenario as `anabranch run` takes it, which is simulated.",
         ),
     ],

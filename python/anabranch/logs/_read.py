@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,11 +117,13 @@ def _text(where: str) -> str:
     InputError
         When it cannot be read, or is no text.
     """
+    if Path(where).is_dir():
+        raise InputError([Fault(message="a log is a file, not a folder", where=where, hint=_EXPECTED)])
     try:
         content = Path(where).read_bytes()
         if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError([Fault(message=f"cannot read the log: {reason}", where=where)]) from None
     looks = next((what for magic, what in _MAGIC if content.startswith(magic)), None)
@@ -129,7 +132,11 @@ def _text(where: str) -> str:
     if b"\x00" in content[:4096] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError([_refused(where, "a binary file")])
     wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-    return content.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    text = content.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    # A log may have some damaged bytes. In a file of another kind, most are no text.
+    if text[:4096].count("\N{REPLACEMENT CHARACTER}") > len(text[:4096]) / 10:
+        raise InputError([_refused(where, "a binary file")])
+    return text
 
 
 def _refused(where: str, looks: str) -> Fault:

@@ -289,18 +289,29 @@ def _handoffs(source: Source) -> Iterator[Fault]:
         kind = item.get("kind", "silent")
         if kind == "ping-pong" and ("to" not in item or item.get("to") == item.get("path")):
             yield source.fault((*here, "to"), "a ping-pong goes between two paths", hint='to = "lte"')
-        own = {"over": ("fade",), "to": ("ping-pong",), "every": ("ping-pong",), "times": ("ping-pong",)}
-        for key, kinds in own.items():
-            if key in item and kind not in kinds:
-                yield source.fault(
-                    (*here, key), f"`{key}` belongs to a {kinds[0]}", hint=f'kind = "{kinds[0]}"'
-                )
+        for key, only in {"over": "fade", "to": "ping-pong"}.items():
+            if key in item and kind != only:
+                yield source.fault((*here, key), f"`{key}` belongs to a {only}", hint=f'kind = "{only}"')
         if kind == "ping-pong" and "lasting" in item:
             message = "a ping-pong has no `lasting`: it ends after `times` changes, one per `every`"
             yield source.fault((*here, "lasting"), message)
+        if kind != "ping-pong" and {"every", "times"} & item.keys():
+            yield from _repeated(source, here, item)
         at = item.get("at")
         if isinstance(at, list) and len(at) == 2 and _time(at[0]) > _time(at[1]):
             yield source.fault((*here, "at"), "the range ends before it begins")
+
+
+def _repeated(source: Source, here: KeyPath, item: Mapping[str, Any]) -> Iterator[Fault]:
+    """Check a loss that is repeated: it has a number and an interval, and ends before the next one begins."""
+    example = {"every": 'every = "60 s"', "times": "times = 10", "lasting": 'lasting = "5 s"'}
+    lacking = [key for key in example if key not in item]
+    for key in lacking:
+        yield source.fault((*here, key), f"a repeated loss needs `{key}`", hint=f"for example {example[key]}")
+    fades = 2 * _time(item.get("over", "3 s")) if item.get("kind") == "fade" else 0
+    if not lacking and 0 < _time(item["every"]) <= _time(item["lasting"]) + fades:
+        message = "the path is lost again before it is back"
+        yield source.fault((*here, "every"), message, hint="`every` is from one loss to the next")
 
 
 def _time(value: object) -> int:

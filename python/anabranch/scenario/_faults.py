@@ -9,7 +9,7 @@ from anabranch.errors import Fault, did_you_mean, shown
 from anabranch.scenario import _words, link_models, models, profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -88,6 +88,21 @@ class Source:
     def order(self, fault: Fault) -> tuple[bool, int]:
         """Return a sort key for a fault: first the order of the file, then the overrides."""
         return (fault.line is None, fault.line or 0)
+
+
+def without_misspelt(faults: Sequence[Fault]) -> list[Fault]:
+    """Return faults without those of missing keys that another fault finds misspelt in the same table."""
+    misspelt = {
+        (fault.key.rpartition(".")[0], fault.hint.removeprefix("did you mean ").partition("?")[0])
+        for fault in faults
+        if fault.message.startswith("unknown key: ") and fault.hint.startswith("did you mean ")
+    }
+    return [
+        fault
+        for fault in faults
+        if not fault.message.startswith("missing key: ")
+        or (fault.key.rpartition(".")[0], fault.message.removeprefix("missing key: ")) not in misspelt
+    ]
 
 
 def from_pydantic(

@@ -67,6 +67,14 @@ def _events(scenario: Scenario, handoff: Handoff, at: int) -> Iterator[Event]:
         last = at + handoff.times * handoff.every
         yield _event(last, there=handoff.path if handoff.times % 2 else handoff.to, state="up")
         return
+    # The model's defaults are those of a ping-pong: a loss is repeated only if the keys are given.
+    times = handoff.times if "times" in handoff.model_fields_set else 1
+    for turn in range(times):
+        yield from _loss(path, handoff, at + turn * handoff.every)
+
+
+def _loss(path: Path, handoff: Handoff, at: int) -> Iterator[Event]:
+    """Yield the events of one loss of a path, and of its return."""
     gone = at
     if handoff.kind == "fade":
         for step in range(_STEPS):

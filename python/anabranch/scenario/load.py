@@ -120,7 +120,7 @@ def load(
         faults.append(film_fault)
     faults += check_ladder(source, folders, warnings)
     if faults or value is None:
-        raise ScenarioError(sorted(faults, key=source.order))
+        raise ScenarioError(sorted(_faults.without_misspelt(faults), key=source.order))
     return Loaded(
         scenario=value, source=source, folders=folders, plugins=finder.found, warnings=tuple(warnings)
     )
@@ -198,6 +198,8 @@ def _syntax_fault(text: str, message: str, where: str) -> Fault:
     column = f", column {match.group(2)}" if match else ""
     shown = text.splitlines()[line - 1].strip() if line <= len(text.splitlines()) else ""
     hint = f"the line is: {shown}" if shown else "the file ends early"
+    if what == "Cannot overwrite a value":
+        what, hint = "a key or table is given twice", f"the second time: {shown}"
     message = f"not valid TOML{column}: {what[:1].lower()}{what[1:]}"
     return Fault(message=message, where=where, line=line, hint=hint)
 

@@ -444,8 +444,12 @@ class Handoff(Table):
     lasting: PositiveTime | None = Field(default=None, description="when it is back, from its loss on")
     over: PositiveTime = Field(default=3 * 10**9, description="how long a fade takes, either way")
     to: str | None = Field(default=None, description="the other path of a ping-pong")
-    every: PositiveTime = Field(default=10**10, description="time between the changes of a ping-pong")
-    times: Annotated[int, Field(ge=1, le=10_000)] = Field(default=4, description="how often it changes")
+    every: PositiveTime = Field(
+        default=10**10, description="time from one loss, or change of a ping-pong, to the next"
+    )
+    times: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=4, description="how often it is lost, or changes"
+    )
 
 
 class Bounds(Table):
