@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from anabranch.scenario.load import Loaded
 
 
-def of_run(loaded: Loaded, film: Film | None, trace: Mapping[str, Any], run: int) -> str:
-    """Return the hash of a run's inputs; empty for a run over real packets, which cannot be repeated."""
+def of_run(loaded: Loaded, film: Film | None, trace: Mapping[str, Any], run: int, cell: str = "") -> str:
+    """Return the hash of a run's inputs; empty for a run over real packets, which cannot be repeated.
+
+    `cell` is the result of `cell_of`; empty if it has to be computed.
+    """
     if trace["summary"].get("world") == "live":
         return ""
-    return identity.of_run(cell_of(loaded, film), run)
+    return identity.of_run(cell or cell_of(loaded, film), run)
 
 
 def cell_of(loaded: Loaded, film: Film | None) -> str:

@@ -386,10 +386,12 @@ def run_loaded(
     taken: Taken | None = None,
     progress: Callable[[float, float], None] | None = None,
     film: Film | None = None,
+    cell: str = "",
     may_stand: bool = False,
 ) -> Run:
-    """Run a validated scenario. If its film is not given, it is opened or made.
+    """Run a validated scenario. Without `film`, its film is opened or made.
 
+    `cell` is the hash that the scenario's runs share; it is computed if empty.
     With `may_stand`, a run that came to a standstill is returned too. Its summary has `standstills`.
 
     Raises
@@ -407,9 +409,8 @@ def run_loaded(
     """
     from anabranch.scenario import plan as plans
 
-    value = loaded.scenario
     film = film_of(loaded) if film is None else film
-    plan = plans.build(value, film, run=run)
+    plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
 
     def heard(done_s: float, _limit_s: float) -> None:
@@ -422,11 +423,17 @@ def run_loaded(
         trace = simulated(loaded, plan, pcapng=capture, taken=taken, progress=heard)
         if not may_stand:
             _rust.refuse_standstill(loaded, trace["summary"], replay=_replay(plan))
-    return finished(loaded, film, plan, trace, run=run)
+    return finished(loaded, film, plan, trace, run=run, cell=cell)
 
 
 def finished(
-    loaded: Loaded, film: Film | None, plan: dict[str, Any], trace: Mapping[str, Any], *, run: int
+    loaded: Loaded,
+    film: Film | None,
+    plan: dict[str, Any],
+    trace: Mapping[str, Any],
+    *,
+    run: int,
+    cell: str = "",
 ) -> Run:
     """Return a run from a finished trace of any world, with its metrics."""
     value, tables = loaded.scenario, trace["tables"]
@@ -449,7 +456,7 @@ def finished(
         qoe=qoe,
         qos=qos,
         clients=clients,
-        identity=_cell.of_run(loaded, film, trace, run),
+        identity=_cell.of_run(loaded, film, trace, run, cell),
         plugins=loaded.sources(),
         broken=tuple(expected.broken(value.expect, qoe, qos, metrics.duration_s(tables))),
     )
@@ -479,12 +486,11 @@ def simulated(
     """
     from anabranch.scenario import plan as plans
 
-    capture = None if pcapng is None else str(pcapng)
     with _rust.classes(loaded, plan, replay=_replay(plan)) as classes:
         used = watched(classes)
         where = taken or Taken()
         trace: dict[str, Any] = plugins.module().simulate(
-            plans.encode(plan), capture, progress, used, where.at == "server", where.start_ns
+            plans.encode(plan), pcapng and str(pcapng), progress, used, where.at == "server", where.start_ns
         )
     return trace
 

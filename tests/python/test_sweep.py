@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
+from anabranch import _run
 from anabranch.cli._app import app
 from anabranch.errors import Fault, InputError, MissingError
 from anabranch.results import identity, manifest, sealed, store
@@ -375,6 +376,37 @@ def test_a_worker_of_another_build_is_refused(scenario):
     job = next(what.jobs(sweep.planned(what)))
     with pytest.raises(MissingError, match="another build"):
         execute.work(job, "0.0.1+abc")
+
+
+@pytest.mark.module
+def test_a_worker_imports_no_tables_unless_it_keeps_some(scenario):
+    # Each of two workers would import polars and numpy, which takes as long as several short runs.
+    code = (
+        "import sys, pathlib\n"
+        "from anabranch.results import identity\n"
+        "from anabranch.study import execute, sweep\n"
+        "point = sweep.Point(path=pathlib.Path(sys.argv[1]), settings=(), labels=())\n"
+        "what = sweep.Sweep(name='one', cells=sweep.cells([point]), trials=1, keep=tuple(sys.argv[2:]))\n"
+        "job = next(what.jobs(sweep.planned(what)))\n"
+        "rows, traces = execute.work(job, identity.code())\n"
+        "print(len(rows['runs']), *traces, *sorted({'polars', 'numpy'} & set(sys.modules)))"
+    )
+
+    def told(*keep):
+        words = [sys.executable, "-c", code, str(scenario), *keep]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+
+    assert told() == ["1"]
+    assert told("samples")[:3] == ["1", "samples", "polars"]
+
+
+@pytest.mark.module
+def test_a_run_of_a_sweep_has_the_identity_of_the_same_run_alone(scenario):
+    what = small(scenario, axes=("seed=1,2",))
+    (*_, job) = what.jobs(sweep.planned(what))
+    loaded, film = job.ready()
+    runs = [_run.run_loaded(loaded, run=job.run, film=film, cell=cell) for cell in ("", job.hash)]
+    assert [run.identity for run in runs] == [job.identity] * 2
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def work(job: Job, code: str) -> Outcome:
         message = f"a worker runs another build of this program: {identity.code()}, not {code}"
         raise MissingError(message, hint="install the same build everywhere")
     loaded, film = job.ready()
-    run = run_loaded(loaded, run=job.run, film=film, may_stand=True)
+    run = run_loaded(loaded, run=job.run, film=film, cell=job.hash, may_stand=True)
     prices = {path.name: path.price_per_gb for path in loaded.scenario.paths if path.price_per_gb is not None}
     application = loaded.scenario.application
     scored = score.of(application.kind, film, application.duration)

@@ -122,6 +122,9 @@ def renamed(found: Rows, labels: Iterable[str], other: Job) -> Rows:
 
 def traces(job: Job, run: Run) -> dict[str, bytes]:
     """Return the tables of the trace that are kept, as Parquet files by name."""
+    if not job.keep:
+        # A worker that stores no table does not import polars, which takes as long as several short runs.
+        return {}
     import io
 
     import polars
