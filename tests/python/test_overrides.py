@@ -96,6 +96,7 @@ VALUES = {
     "paths.wifi.cap_gb_per_month": ("20", 20.0),
     "paths.wifi.weight": ("1", 1.0),
     "paths.wifi.strips_mptcp": ('["syn", "data"]', ["syn", "data"]),
+    "paths.wifi.drops_mptcp": ("true", True),
     "paths.wifi.family": ("ipv6", "ipv6"),
     "paths.wifi.emulator_seed": ("224774", 224774),
     "links.backbone.name": ("backbone", "backbone"),

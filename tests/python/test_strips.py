@@ -71,3 +71,27 @@ def test_on_another_path_the_join_alone_fails(kind):
     connection = run.rows("connections")[0]
     assert (connection["finished"], connection["fallback"]) == (True, False)
     assert connection["bytes_read"] == 300_000
+
+
+def test_a_firewall_is_in_the_plan_only_if_it_is_enabled():
+    assert planned(False, "paths.p0.drops_mptcp=true")["drops_mptcp"] is True
+    assert "drops_mptcp" not in planned(False, "paths.p0.drops_mptcp=false")
+
+
+def test_behind_a_firewall_the_fourth_syn_opens_plain_tcp():
+    # Linux's packetdrill test v1_mp_capable_connect_drop_fallback: MP_CAPABLE at 0, 1 and 2 s, a plain SYN
+    # at 3 s. Its SYN/ACK arrives a round trip of 20 ms later. Linux's timer wheel rounds each second up by
+    # at most 64 ms.
+    run = anabranch.run(scenario(False), set={"paths.p0.drops_mptcp": True})
+    connection = run.rows("connections")[0]
+    assert (connection["finished"], connection["fallback"]) == (True, True)
+    assert 3.02 <= connection["connect_s"] <= 3.02 + 3 * 0.064
+    assert {row["path"] for row in run.rows("subflows") if row["bytes"]} == {"p0"}
+
+
+def test_a_firewall_on_another_path_costs_only_the_join():
+    run = anabranch.run(scenario(False, drops_mptcp=True))
+    connection = run.rows("connections")[0]
+    assert (connection["finished"], connection["fallback"]) == (True, False)
+    assert connection["connect_s"] == pytest.approx(0.02, abs=0.002)
+    assert {row["path"] for row in run.rows("subflows") if row["bytes"]} == {"p0"}

@@ -8,7 +8,7 @@ use anabranch_network::{
 };
 use anabranch_network::{InterfaceChange, Passage, Router};
 use anabranch_plan::addresses::router_address;
-use anabranch_plan::{Plan, PlanError, StripsPlan};
+use anabranch_plan::{Plan, PlanError, StripsPlan, is_mptcp_syn};
 use anabranch_trace::Rows;
 use anabranch_units::{ByteCount, Instant};
 use anabranch_wire::{Segment, emit_packet, parse_packet};
@@ -92,6 +92,11 @@ impl network::Packet for Packet {
 
     fn strip(&mut self, kinds: StripsPlan) -> bool {
         self.rewrite(|segment| kinds.strip(segment))
+    }
+
+    fn is_mptcp_syn(&self) -> bool {
+        let packet = parse_packet(&Bytes::copy_from_slice(&self.bytes));
+        packet.is_ok_and(|packet| is_mptcp_syn(&packet.segment))
     }
 
     fn notice(&self, router: Router) -> Option<Self> {
@@ -275,6 +280,11 @@ impl<'a> Network<'a> {
         self.links.stripped()
     }
 
+    /// Returns the number of SYNs that a firewall dropped, by path.
+    pub fn blocked(&self) -> &[u64] {
+        self.links.blocked()
+    }
+
     fn handle_medium(&mut self, at: Instant, medium: usize) {
         while let Some(passage) = self.links.poll_medium(at, medium) {
             match passage {
@@ -290,7 +300,9 @@ impl<'a> Network<'a> {
     fn proceed(&mut self, at: Instant, onward: Onward<Packet>) {
         match onward {
             Onward::Entered { .. } => {}
-            Onward::TooLarge { packet, .. } => self.discard(packet, false),
+            Onward::TooLarge { packet, .. } | Onward::Blocked(packet) => {
+                self.discard(packet, false)
+            }
             Onward::Arrived(packet) => self.arrive(at, packet, true),
             Onward::Refused(packet) => self.arrive(at, packet, false),
         }

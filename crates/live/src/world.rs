@@ -144,6 +144,8 @@ pub struct Outcome {
     pub refused: u64,
     /// The number of segments from which a middlebox removed MPTCP options, by path.
     pub stripped: Vec<u64>,
+    /// The number of SYNs that a firewall dropped, by path.
+    pub blocked: Vec<u64>,
 }
 
 /// The state of one run.

@@ -223,6 +223,25 @@ fn a_middlebox_removes_options_from_the_configured_segments() {
 }
 
 #[test]
+fn a_firewall_drops_syns_with_mptcp_options_only() {
+    let plan = plan("", r#","drops_mptcp":true"#, "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    let capable = |keys| vec![MptcpOption::Capable(MpCapable::with_keys(keys))];
+    let syn =
+        Segment { flags: Flags::SYN, mptcp: capable(CapableKeys::None), ..Segment::default() };
+    let plain = Segment { flags: Flags::SYN, ..Segment::default() };
+    let both = CapableKeys::Both { initiator: 1, responder: 2 };
+    let third = Segment { flags: Flags::ACK, mptcp: capable(both), ..Segment::default() };
+    let sent = [syn, plain, third];
+    let packets = sent.iter().zip(0..).map(|(it, place)| (MS * place, bytes_of(it)));
+    let arrived = through(&mut network, &mut Rows::default(), packets.collect());
+    let arrived: Vec<_> = arrived.into_iter().map(|(_, segment)| segment).collect();
+    let [_, plain, third] = sent;
+    assert_eq!(arrived, [plain, third]);
+    assert_eq!(network.blocked(), [1]);
+}
+
+#[test]
 fn a_link_changes_a_payload_and_no_checksum_detects_it() {
     let plan = plan(r#","corrupt":1,"corrupt_passes":1"#, "", "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");

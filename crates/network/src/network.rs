@@ -76,6 +76,8 @@ pub enum Onward<P> {
     Arrived(P),
     /// The packet has reached a client's interface that is down.
     Refused(P),
+    /// A firewall at the start of the path dropped the packet.
+    Blocked(P),
 }
 
 /// A change of the clients' interfaces on a path.
@@ -122,6 +124,8 @@ pub struct Network<'a, P: Packet> {
     notices: Notices<P::Notice>,
     /// The number of segments from which the MPTCP options were removed, by path.
     stripped: Vec<u64>,
+    /// The number of SYNs that a firewall dropped, by path.
+    blocked: Vec<u64>,
 }
 
 impl<'a, P: Packet> Network<'a, P> {
@@ -144,6 +148,7 @@ impl<'a, P: Packet> Network<'a, P> {
             next_event: 0,
             notices: Notices::default(),
             stripped: vec![0; plan.paths.len()],
+            blocked: vec![0; plan.paths.len()],
         })
     }
 
@@ -154,15 +159,19 @@ impl<'a, P: Packet> Network<'a, P> {
         self
     }
 
-    /// Puts a packet at the start of its route. A path's middlebox may remove its MPTCP options there. This
-    /// does not check the client's interface; see [`Self::passes`].
+    /// Puts a packet at the start of its route. A path's middlebox may remove its MPTCP options there,
+    /// and a firewall may drop it. This does not check the client's interface; see [`Self::passes`].
     #[inline]
     pub fn send(&mut self, now: Instant, mut packet: P) -> Onward<P> {
         let route = packet.journey().route();
         if let Some(path) = self.plan.paths.get(route)
-            && path.strips_mptcp != StripsPlan::NONE
+            && (path.strips_mptcp != StripsPlan::NONE || path.drops_mptcp)
         {
             self.stripped[route] += u64::from(packet.strip(path.strips_mptcp));
+            if path.drops_mptcp && packet.is_mptcp_syn() {
+                self.blocked[route] += 1;
+                return Onward::Blocked(packet);
+            }
         }
         self.forward(now, packet)
     }
@@ -336,6 +345,11 @@ impl<'a, P: Packet> Network<'a, P> {
     /// Returns the number of segments from which the MPTCP options were removed, by path.
     pub fn stripped(&self) -> &[u64] {
         &self.stripped
+    }
+
+    /// Returns the number of SYNs that a firewall dropped, by path.
+    pub fn blocked(&self) -> &[u64] {
+        &self.blocked
     }
 
     /// Returns the name, the totals and the number of packets inside, for each link.

@@ -75,6 +75,9 @@ pub trait Packet: Clone + 'static {
     /// Removes the MPTCP options if the segment is of one of these kinds. Returns whether it had any.
     fn strip(&mut self, kinds: StripsPlan) -> bool;
 
+    /// Returns whether the packet is a SYN with an MPTCP option.
+    fn is_mptcp_syn(&self) -> bool;
+
     /// Returns the message of a router that cannot forward the packet; `None` if the packet's sender is not
     /// notified.
     fn notice(&self, router: Router) -> Option<Self::Notice>;

@@ -56,8 +56,12 @@ impl anabranch_network::Packet for Parcel {
         true
     }
 
-    fn strip(&mut self, _: StripsPlan) -> bool {
-        std::mem::take(&mut self.options)
+    fn strip(&mut self, kinds: StripsPlan) -> bool {
+        kinds != StripsPlan::NONE && std::mem::take(&mut self.options)
+    }
+
+    fn is_mptcp_syn(&self) -> bool {
+        self.options
     }
 
     fn notice(&self, router: Router) -> Option<Router> {
@@ -108,6 +112,7 @@ struct Log {
     arrived: Vec<Duration>,
     refused: Vec<Duration>,
     too_large: Vec<(Duration, usize)>,
+    blocked: u32,
     notices: Vec<(Duration, Router)>,
     /// The numbers of copies and of changed packets that links delivered.
     copies: usize,
@@ -127,6 +132,7 @@ impl Log {
                 self.arrived.push(at);
             }
             Onward::Refused(_) => self.refused.push(at),
+            Onward::Blocked(_) => self.blocked += 1,
             Onward::TooLarge { link, .. } => self.too_large.push((at, link)),
         }
     }
@@ -310,6 +316,21 @@ fn a_middlebox_is_on_paths_only() {
     let log = send_one(&mut network, 0, Parcel::new(crossing));
     assert_eq!((log.arrived.len(), log.options, network.stripped()), (1, 1, &[1][..]));
     assert_eq!(links(&network, "delivered"), [1.0, 2.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_firewall_is_behind_the_middlebox_of_its_path() {
+    let keys = Keys { path: r#","drops_mptcp":true"#, ..Keys::default() };
+    let plan_with_firewall = plan(&keys);
+    let mut network = Network::new(&plan_with_firewall, BEGIN).expect("a plan that runs");
+    let log = send_one(&mut network, 0, down());
+    assert_eq!((log.arrived.len(), log.blocked, network.blocked()), (0, 1, &[1][..]));
+    // A middlebox removes the options first. The firewall then has no reason to drop the packet.
+    let keys = Keys { path: r#","strips_mptcp":true,"drops_mptcp":true"#, ..Keys::default() };
+    let plan_with_both = plan(&keys);
+    let mut network = Network::new(&plan_with_both, BEGIN).expect("a plan that runs");
+    let log = send_one(&mut network, 0, down());
+    assert_eq!((log.arrived.len(), log.blocked, network.blocked()), (1, 0, &[0][..]));
 }
 
 #[test]

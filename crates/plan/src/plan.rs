@@ -27,7 +27,7 @@ pub use links::{
     ReorderPlan,
 };
 pub use models::*;
-pub use strips::{SegmentKind, StripsPlan};
+pub use strips::{SegmentKind, StripsPlan, is_mptcp_syn};
 
 pub use events::Happening;
 

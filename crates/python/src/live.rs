@@ -144,7 +144,7 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
 
 /// Runs a plan over real packets. `client` and `server` describe kernels (namespace, devices, MPTCP,
 /// congestion control); None selects our endpoint. The result is that of `simulate`. The summary also has
-/// `lateness`, `server_congestion`, `refused_packets` and `stripped_segments` (by path).
+/// `lateness`, `server_congestion` and `refused_packets`, and by path `stripped_segments` and `blocked_syns`.
 ///
 /// `announced` contains the indexes of the paths on which the server announces its address, because the
 /// client does not know it. `ready` is called when the devices are open. `progress` is called ten times a
@@ -205,10 +205,13 @@ pub(crate) fn live<'py>(
     summary.set_item("lateness", lateness(py, &outcome.lateness)?)?;
     summary.set_item("server_congestion", outcome.congestion)?;
     summary.set_item("refused_packets", outcome.refused)?;
-    let stripped = PyDict::new(py);
-    for (name, count) in names.zip(&outcome.stripped) {
-        stripped.set_item(name, count)?;
+    let counts = [("stripped_segments", &outcome.stripped), ("blocked_syns", &outcome.blocked)];
+    for (key, counts) in counts {
+        let by_path = PyDict::new(py);
+        for (name, count) in names.clone().zip(counts) {
+            by_path.set_item(name, count)?;
+        }
+        summary.set_item(key, by_path)?;
     }
-    summary.set_item("stripped_segments", stripped)?;
     Ok(dict)
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use anabranch_link::{Damage, Label};
 use anabranch_mptcp::FourTuple;
 use anabranch_network::{self as network, Journey, Router};
-use anabranch_plan::StripsPlan;
+use anabranch_plan::{StripsPlan, is_mptcp_syn};
 use anabranch_units::{ByteCount, Instant, SeqNumber};
 use anabranch_wire::{Ecn, Segment};
 
@@ -169,6 +169,10 @@ impl network::Packet for Box<Packet> {
             *size -= (options - segment.options_len()) as u64;
         }
         stripped
+    }
+
+    fn is_mptcp_syn(&self) -> bool {
+        matches!(&self.load, Load::Segment(segment) if is_mptcp_syn(segment))
     }
 
     fn notice(&self, router: Router) -> Option<Notice> {

@@ -165,6 +165,7 @@ class Path(LinkKeys):
         default=None, description="how much a gigabyte counts against the path among equal choices"
     )
     strips_mptcp: AnyStrips = Field(default=False, description="a middlebox takes MPTCP's options out")
+    drops_mptcp: bool = Field(default=False, description="a firewall drops every SYN with an MPTCP option")
     emulator_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
         default=None, description="losses and jitter as the laboratory's emulator draws them from this seed"
     )

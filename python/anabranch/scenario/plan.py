@@ -179,7 +179,8 @@ def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
     if has_own:
         down, up = [*down, f"{path.name}.down"], [f"{path.name}.up", *up]
     result: dict[str, Any] = {"name": path.name, "down": down, "up": up, "backup": path.backup}
-    return result | ({"strips_mptcp": path.strips_mptcp} if path.strips_mptcp else {}) | _family(path.family)
+    middleboxes = {"strips_mptcp": path.strips_mptcp, "drops_mptcp": path.drops_mptcp}
+    return result | {key: value for key, value in middleboxes.items() if value} | _family(path.family)
 
 
 def _family(family: str | None) -> dict[str, str]:

@@ -88,6 +88,7 @@ impl World<'_> {
             lateness: self.lateness,
             congestion: self.server.congestion(),
             stripped: self.network.stripped().to_vec(),
+            blocked: self.network.blocked().to_vec(),
             refused: self.client.refused() + self.server.refused(),
         })
     }

@@ -172,6 +172,9 @@ pub struct PathPlan {
     /// directions.
     #[serde(default)]
     pub strips_mptcp: StripsPlan,
+    /// Whether a firewall on the path drops every SYN with an MPTCP option. It drops no SYN/ACK.
+    #[serde(default)]
+    pub drops_mptcp: bool,
     /// The address family of the path.
     #[serde(default)]
     pub family: Family,

@@ -1,4 +1,5 @@
-//! A middlebox that removes MPTCP options from some kinds of segments, or from all.
+//! Middleboxes: one removes MPTCP options from some kinds of segments, or from all. Another drops SYNs with
+//! such options.
 
 use std::fmt;
 
@@ -32,6 +33,11 @@ impl SegmentKind {
             _ => Self::Data,
         }
     }
+}
+
+/// Returns whether a firewall that allows no MPTCP drops the segment: a SYN with `MP_CAPABLE` or `MP_JOIN`.
+pub fn is_mptcp_syn(segment: &Segment) -> bool {
+    SegmentKind::of(segment) == SegmentKind::Syn && !segment.mptcp.is_empty()
 }
 
 /// The kinds of segments from which a path removes every MPTCP option, in both directions. In a
@@ -158,6 +164,13 @@ mod tests {
                 assert!(!strips.strip(&mut segment.clone()) || index != which, "no option is left");
             }
         }
+    }
+
+    #[test]
+    fn the_firewall_drops_only_syns_with_options() {
+        let dropped = handshake().map(|segment| is_mptcp_syn(&segment));
+        assert_eq!(dropped, [true, false, false, false]);
+        assert!(!is_mptcp_syn(&segment(Flags::SYN, Vec::new(), b"")), "a SYN of plain TCP passes");
     }
 
     #[test]

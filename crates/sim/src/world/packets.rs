@@ -103,6 +103,11 @@ impl World<'_> {
                 self.spare.push(packet);
                 Ok(())
             }
+            Onward::Blocked(packet) => {
+                self.live(&packet);
+                self.spare.push(packet);
+                Ok(())
+            }
             Onward::TooLarge { link, packet } => {
                 self.drop_large(link, packet);
                 Ok(())

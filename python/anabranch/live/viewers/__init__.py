@@ -260,7 +260,9 @@ def proved(what: Played, plan: Mapping[str, Any], counters: Mapping[str, int], t
     if not plan["transport"]["multipath"]:
         return []
     connections, joined = (counters.get(name, 0) for name in ("MPCapableSYNACKRX", "MPJoinSynAckRx"))
-    if not connections and not any(path.get("strips_mptcp") for path in plan["paths"]):
+    if not connections and not any(
+        path.get("strips_mptcp") or path.get("drops_mptcp") for path in plan["paths"]
+    ):
         message = f"{what.title} spoke plain TCP: the client's kernel counted no MPTCP connection of it"
         raise MissingError(message, hint="mptcpize has to be able to preload its library into it")
     carried: dict[str, int] = {}
