@@ -54,6 +54,7 @@ pub use label::Label;
 pub use loss::LossModel;
 pub use medium::{Medium, Single};
 pub use model::lte::{LteModel, LteProfile};
+pub use model::nr::{NrModel, NrProfile};
 pub use model::starlink::{EPOCH, StarlinkModel, StarlinkProfile};
 pub use model::{MODELS, Model};
 pub use quantiles::Quantiles;

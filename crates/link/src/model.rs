@@ -5,6 +5,7 @@
 
 pub(crate) mod kind;
 pub(crate) mod lte;
+pub(crate) mod nr;
 pub(crate) mod starlink;
 
 use anabranch_units::Seed;
@@ -18,16 +19,19 @@ use starlink::Starlink;
 
 pub use kind::{Form, ModelFault, ModelKind, ModelParameter, Usual};
 pub use lte::LteModel;
+pub use nr::NrModel;
 pub use starlink::StarlinkModel;
 
 /// The models that a scenario may name.
-pub const MODELS: &[ModelKind] = &[crate::wifi::KIND, lte::KIND, starlink::KIND];
+pub const MODELS: &[ModelKind] = &[crate::wifi::KIND, lte::KIND, nr::KIND, starlink::KIND];
 
 /// The model of a varying link's rate, delay and loss.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
     /// A cellular radio.
     Lte(LteModel),
+    /// A 5G radio.
+    Nr(NrModel),
     /// A constellation of satellites in low Earth orbit.
     Starlink(StarlinkModel),
     /// A recording.
@@ -44,6 +48,7 @@ impl Model {
     pub fn check(&self) -> Result<(), ConfigError> {
         match self {
             Self::Lte(model) => model.check(),
+            Self::Nr(model) => model.check(),
             Self::Starlink(model) => model.check(),
             Self::Trace(trace) => trace.check(),
         }
@@ -54,6 +59,7 @@ impl Model {
         let luck = || seed.stream(&format!("link.{name}.model"));
         match self {
             Self::Lte(model) => Box::new(Lte::new(model, name, seed)),
+            Self::Nr(model) => Box::new(model.radio(name, seed)),
             Self::Starlink(model) => {
                 Box::new(Stepwise::new(Starlink::new(model, name, seed), luck()))
             }

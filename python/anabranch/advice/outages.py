@@ -17,7 +17,7 @@ COLUMN = "outages"
 #: The states of a path in which no packet passes.
 _LOST = ("down", "link-down", "removed")
 #: The link models with outages.
-_MODELS = ("lte", "starlink")
+_MODELS = ("lte", "5g", "starlink")
 
 
 @dataclass(frozen=True, kw_only=True)

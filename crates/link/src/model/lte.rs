@@ -12,21 +12,37 @@ use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
 use serde::Deserialize;
 
 use super::kind::{Form, ModelKind, ModelParameter, Usual};
+use super::nr::Handovers;
 use super::scale;
 use crate::quantiles::{P5, P25, P50, P75, P95, Quantiles, Wander};
 use crate::service::{Served, Service};
 use crate::{ConfigError, Direction};
 
-const TTI: Duration = Duration::from_millis(1);
-const HARQ_ROUND_TRIP: Duration = Duration::from_millis(8);
+/// The times of a cellular radio.
+#[derive(Debug)]
+pub(super) struct Timing {
+    /// The length of a transport block, and the number of blocks in a second.
+    pub(super) block: Duration,
+    pub(super) blocks: u64,
+    /// The time from a failed transmission of a block to the next one.
+    pub(super) harq_round_trip: Duration,
+    /// The time from HARQ's last attempt to the retransmission by RLC.
+    pub(super) rlc_repair: Duration,
+    /// The range of a device's wait for a grant when it begins to send. The wait is drawn uniformly.
+    pub(super) grant: (Duration, Duration),
+}
+
+/// The times of LTE. RLC's repair takes the reordering timer of 35 ms, and some milliseconds for the status report
+/// (assumed). The wait for a grant consists of the scheduling request's period and its processing.
+const TIMING: Timing = Timing {
+    block: Duration::from_millis(1),
+    blocks: 1000,
+    harq_round_trip: Duration::from_millis(8),
+    rlc_repair: Duration::from_millis(40),
+    grant: (Duration::from_millis(10), Duration::from_millis(20)),
+};
 /// The most transmissions of a block before HARQ gives up.
 const HARQ_TRIES: u32 = 4;
-/// The time from HARQ's last attempt to the retransmission by RLC: the reordering timer of 35 ms, and some
-/// milliseconds for the status report (assumed).
-const RLC_REPAIR: Duration = Duration::from_millis(40);
-/// The range of a device's wait for a grant when it begins to send. The wait is drawn uniformly. It consists of the
-/// scheduling request's period and its processing.
-const GRANT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
 /// The interval at which the rate is drawn from the profile, the number of parts of an interval, and the largest
 /// relative deviation of a part from the drawn rate. The deviation is uniform. With these values, rates in windows of
 /// 100 ms have an autocorrelation of 0.83 at 100 ms (T-Mobile, driving).
@@ -133,6 +149,9 @@ impl LteModel {
 
 /// The state of the radio.
 pub(crate) struct Lte {
+    timing: &'static Timing,
+    /// The times without transmission, if the device changes its cell.
+    handovers: Option<Handovers>,
     rates: Quantiles,
     wander: Wander,
     /// The factor that converts the profile's Mb/s to bit/s and scales to the wanted mean.
@@ -156,28 +175,48 @@ pub(crate) struct Lte {
 
 impl Lte {
     pub(crate) fn new(model: &LteModel, name: &str, seed: Seed) -> Self {
-        let (rates, tau) = model.profile.rates();
+        let LteModel { direction, profile, mean_bps, bler } = *model;
+        Self::with(&TIMING, profile.rates(), (direction, mean_bps, bler), name, seed)
+    }
+
+    /// Creates a radio with these times. `rates` has the quantiles of the rate in Mb/s, and the correlation time.
+    pub(super) fn with(
+        timing: &'static Timing,
+        (rates, tau): (Quantiles, Duration),
+        (direction, mean_bps, bler): (Direction, Option<u64>, f64),
+        name: &str,
+        seed: Seed,
+    ) -> Self {
         let stream = seed.stream(&format!("link.{name}.rate"));
         Self {
+            timing,
+            handovers: None,
             rates,
             wander: Wander::new(stream, STEP, tau),
-            scale: 1e6 * scale(model.mean_bps, rates.mean() * 1e6),
+            scale: 1e6 * scale(mean_bps, rates.mean() * 1e6),
             second_bps: 0.0,
             bps: 0,
             tenths: 0,
             unevenness: seed.stream(&format!("link.{name}.unevenness")),
             rate_until: Instant::ZERO,
             luck: seed.stream(&format!("link.{name}.model")),
-            fails_below: (model.bler * 2f64.powi(64)) as u64,
-            up: model.direction == Direction::Up,
+            fails_below: (bler * 2f64.powi(64)) as u64,
+            up: direction == Direction::Up,
             block_ends: None,
             left: 0,
             in_order: Instant::ZERO,
         }
     }
 
-    /// Begins a transport block at `start`, a whole millisecond. Returns its end.
+    /// Adds handovers, in which the radio sends nothing.
+    pub(super) fn with_handovers(mut self, handovers: Option<Handovers>) -> Self {
+        self.handovers = handovers;
+        self
+    }
+
+    /// Begins a transport block at `start`, a multiple of a block's length, or after a handover. Returns its end.
     fn begin(&mut self, start: Instant, cap: Rate) -> Instant {
+        let start = self.handovers.as_mut().map_or(start, |handovers| handovers.skip(start));
         while self.rate_until <= start {
             if self.tenths == 0 {
                 self.second_bps = self.rates.at(self.wander.step()) * self.scale;
@@ -187,15 +226,16 @@ impl Lte {
             self.tenths = (self.tenths + 1) % TENTHS;
             self.rate_until += STEP / u64::from(TENTHS);
         }
-        let end = start + TTI;
-        self.left = (self.bps.min(cap.bps()) / 1000).max(1);
+        let end = start + self.timing.block;
+        self.left = (self.bps.min(cap.bps()) / self.timing.blocks).max(1);
         self.in_order = self.in_order.max(end + self.repair());
         end
     }
 
     /// Draws the wait of a device that begins to send.
     fn grant(&mut self) -> Duration {
-        GRANT.0 + Duration::from_nanos(self.luck.below((GRANT.1 - GRANT.0).as_nanos()))
+        let (least, most) = self.timing.grant;
+        least + Duration::from_nanos(self.luck.below((most - least).as_nanos()))
     }
 
     /// Draws the time to repair a block, which is zero for most blocks.
@@ -204,7 +244,8 @@ impl Lte {
         let mut failed = 0;
         while self.luck.next_u64() < self.fails_below {
             failed += 1;
-            took += if failed % HARQ_TRIES == 0 { RLC_REPAIR } else { HARQ_ROUND_TRIP };
+            let Timing { harq_round_trip, rlc_repair, .. } = *self.timing;
+            took += if failed % HARQ_TRIES == 0 { rlc_repair } else { harq_round_trip };
         }
         took
     }
@@ -221,8 +262,9 @@ impl Service for Lte {
             // arrived and has a grant.
             _ => {
                 let ready = if self.up { from + self.grant() } else { from };
-                let tti = ready.as_nanos().div_ceil(TTI.as_nanos());
-                self.begin(Instant::ZERO + TTI * tti, cap)
+                let block = self.timing.block;
+                let number = ready.as_nanos().div_ceil(block.as_nanos());
+                self.begin(Instant::ZERO + block * number, cap)
             }
         };
         let mut needed = size.0 * 8;

@@ -7,6 +7,7 @@ mod driver;
 mod emulator;
 mod lte;
 mod model;
+mod nr;
 mod property;
 mod queue;
 mod recorded;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_link::model::{LteModel, ModelFault, StarlinkModel};
+use anabranch_link::model::{LteModel, ModelFault, NrModel, StarlinkModel};
 use anabranch_link::{ConfigError, Model, Trace, TraceStep, WifiModel};
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
@@ -15,6 +15,9 @@ use crate::fault::PlanError;
 pub enum ModelPlan {
     /// A cellular radio.
     Lte(LteModel),
+    /// A 5G radio.
+    #[serde(rename = "5g")]
+    Nr(NrModel),
     /// Recorded delivery opportunities.
     Opportunities(OpportunitiesPlan),
     /// A satellite terminal.
@@ -93,6 +96,7 @@ impl ModelPlan {
         Ok(Some(match self {
             Self::Lte(model) => Model::Lte(model.clone()),
             Self::Opportunities(plan) => Model::Trace(plan.trace()),
+            Self::Nr(model) => Model::Nr(model.clone()),
             Self::Starlink(model) => Model::Starlink(model.clone()),
             Self::Steps(plan) => Model::Trace(plan.trace()?),
             Self::Wifi(_) => return Ok(None),
@@ -103,6 +107,7 @@ impl ModelPlan {
     pub fn likely_bps(&self) -> Option<f64> {
         match self {
             Self::Lte(model) => Some(model.likely_bps()),
+            Self::Nr(model) => Some(model.likely_bps()),
             Self::Starlink(model) => Some(model.likely_bps()),
             Self::Wifi(model) => Some(model.likely_bps()),
             Self::Opportunities(_) | Self::Steps(_) => None,
