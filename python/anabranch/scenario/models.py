@@ -341,9 +341,7 @@ class Host(Table):
     send_memory_per_buffer: Memory | None = Field(
         default=None, description="memory of a burst on the send queue besides its payload"
     )
-    receive_memory_per_segment: Memory | None = Field(
-        default=None, description="memory of a received full segment"
-    )
+    receive_memory_per_segment: Memory | None = Field(default=None, description="memory of a full segment")
 
 
 class CrossTraffic(Table):
