@@ -301,7 +301,7 @@ impl<'a> Network<'a> {
         match onward {
             Onward::Entered { .. } => {}
             Onward::TooLarge { packet, .. } | Onward::Blocked(packet) => {
-                self.discard(packet, false)
+                self.discard(packet, false);
             }
             Onward::Arrived(packet) => self.arrive(at, packet, true),
             Onward::Refused(packet) => self.arrive(at, packet, false),
