@@ -73,6 +73,15 @@ class TestReading:
         assert trace.length_ns == 500_000_000
 
 
+def test_columns_may_be_in_any_order_and_in_other_units(tmp_path):
+    plain = trace_of(tmp_path, "t_s,rate_mbps,rtt_ms,loss\n0,1.5,50,0.1\n1,2,81,0\n")
+    other = trace_of(tmp_path, "loss_percent,rtt_ms,rate_kbps,t_ms\n10,50,1500,0\n0,81,2000,1000\n")
+    assert other == plain
+    assert plain.steps[0].rate_bps == 1_500_000
+    whole = trace_of(tmp_path, "rate_bps,t_s\n1500000,0\n2000000,1\n")
+    assert [step.rate_bps for step in whole.steps] == [step.rate_bps for step in plain.steps]
+
+
 class TestFaults:
     def test_all_are_reported_at_once_with_their_lines(self, tmp_path):
         text = "t_s,rate_mbps,delay_ms,loss\n0,5,10,0\n1,x,-4,2\n0.5,-1,0,0\n7,1\n9,nan,0,0\n"
@@ -95,8 +104,11 @@ class TestFaults:
             ("[]", 1, "the trace is empty"),
             ("hello\nworld\n", 1, "not a known form of trace: `hello`"),
             ("1,2,3\n", 1, "not a known form of trace: `1,2,3`"),
-            ("t_s,delay_ms\n0,1\n", 1, "the header is not one of a trace: `t_s,delay_ms`"),
+            ("t_s,delay_ms\n0,1\n", 1, "the header has no column of the rate"),
             ("t_s,rate_mbps,delay_ms,rtt_ms\n0,1,1,2\n", 1, "delay_ms and rtt_ms exclude each other"),
+            ("t_s,rate_kbps,rate_mbps\n0,1,1\n", 1, "two columns of the rate: rate_kbps and rate_mbps"),
+            ("rate_mbps,los,t_s\n0,1,1\n", 1, "no column of a trace: `los`"),
+            ("rate_mbps\n1\n", 1, "the header has no column of the time"),
             ("t_s,rate_mbps\n1,1\n2,1\n", 2, "the trace does not begin at 0"),
             ("t_s,rate_mbps\n0,0\n2,0\n", None, "the trace never serves anything"),
             ("5\n4\n9\n", 2, "the trace runs backwards: 0.004 s after 0.005 s"),

@@ -5,25 +5,38 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
-from anabranch.errors import Fault, InputError
+from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.traces._trace import Step, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 #: The formats, with a description of their files.
 FORMS = {
-    "anabranch": "CSV with the header t_s,rate_mbps and, if wanted, delay_ms and loss",
+    "anabranch": "CSV with a header: t_s, rate_mbps and, if wanted, delay_ms or rtt_ms, and loss",
     "mahimahi": "a whole number of milliseconds a line: when 1500 bytes may leave",
     "pairs": "second,bits/s a line",
     "pensieve": "second and Mb/s a line, separated by spaces or a tab",
     "sabre": "JSON: a list of duration_ms, bandwidth_kbps, latency_ms",
 }
-_COLUMNS = ("t_s", "rate_mbps", "delay_ms", "rtt_ms", "loss")
+#: The columns of our own format: what each one is, and its unit in s, Mb/s, ms of one direction, or 1. A link
+#: carries one direction, so it has half of a round trip.
+_COLUMNS = {
+    "t_s": ("time", 1.0),
+    "t_ms": ("time", 1e-3),
+    "rate_mbps": ("rate", 1.0),
+    "rate_kbps": ("rate", 1e-3),
+    "rate_bps": ("rate", 1e-6),
+    "delay_ms": ("delay", 1.0),
+    "rtt_ms": ("delay", 0.5),
+    "loss": ("loss", 1.0),
+    "loss_percent": ("loss", 0.01),
+}
 _MS = 10**6
 _SECOND = 10**9
 _MOST_FAULTS = 20
@@ -36,6 +49,7 @@ _MOST_BPS = 10**13
 _MOST_DELAY_MS = 3_600_000
 # The latest second of a recording in pairs, whose seconds may count from 1970 or from any other year.
 _MOST_CLOCK_S = 10**11
+_LIMITS = {"time": _MOST_S, "rate": _MOST_BPS / 1e6, "delay": _MOST_DELAY_MS, "loss": 1}
 _ONE_A_LINE = "one number a line is the time of a packet in Mahimahi's form; rates need times: second Mb/s"
 _IN_MS = "a time in milliseconds? Seconds are expected"
 #: The separators of the values in a line, with their names in messages.
@@ -148,7 +162,7 @@ def _parse(reading: _Reading, text: str) -> Trace | None:
     number, first = lines[0]
     separator = _separator(first)
     cells = _cells(first, separator)
-    if cells[0].strip('"') == "t_s":
+    if any(cell.strip('"') in _COLUMNS for cell in cells):
         return _own(reading, (number, first), lines[1:], separator)
     if all(_is_number(cell) for cell in cells):
         if len(cells) == 1:
@@ -204,14 +218,8 @@ def _own(
     """Read our own format. Spreadsheets may write it with semicolons and quotation marks."""
     line, names = first
     header = [cell.strip('"') for cell in _cells(names, separator)]
-    unknown = [name for name in header if name not in _COLUMNS]
-    if unknown or header[:2] != ["t_s", "rate_mbps"] or len(set(header)) < len(header):
-        reading.fault(
-            f"the header is not one of a trace: `{','.join(header)[:80]}`", line, hint=FORMS["anabranch"]
-        )
-        return None
-    if {"delay_ms", "rtt_ms"} <= set(header):
-        reading.fault("delay_ms and rtt_ms exclude each other", line, hint="an rtt_ms is twice a delay_ms")
+    named = _named(reading, header, line)
+    if named is None:
         return None
     steps: list[Step] = []
     before: int | None = None
@@ -221,28 +229,54 @@ def _own(
             reading.fault(f"{len(cells)} values under {len(header)} names", number)
             continue
         values = dict(zip(header, cells, strict=True))
-        at = round(reading.number(values["t_s"], "t_s", number, most=_MOST_S) * _SECOND)
+        value = partial(_quantity, reading, named, values, number)
+        at = round(value("time") * _SECOND)
         reading.forward(at, before, number)
         before = at
-        mbps = reading.number(values["rate_mbps"], "rate_mbps", number, most=_MOST_BPS / 1e6)
-        delay = reading.number(values.get("delay_ms", "0"), "delay_ms", number, most=_MOST_DELAY_MS)
-        # A link carries one direction, so it has half of a round trip.
-        delay += reading.number(values.get("rtt_ms", "0"), "rtt_ms", number, most=2 * _MOST_DELAY_MS) / 2
         steps.append(
             Step(
                 at_ns=at,
-                rate_bps=round(mbps * 1e6),
-                delay_ns=round(delay * _MS),
-                loss=reading.number(values.get("loss", "0"), "loss", number, most=1),
+                rate_bps=round(value("rate") * 1e6),
+                delay_ns=round(value("delay") * _MS),
+                loss=value("loss"),
             )
         )
-    return _stepped(
-        reading,
-        "anabranch",
-        steps,
-        rows[0][0] if rows else line,
-        has_delays=bool({"delay_ms", "rtt_ms"} & set(header)),
-    )
+    first_line = rows[0][0] if rows else line
+    return _stepped(reading, "anabranch", steps, first_line, has_delays="delay" in named)
+
+
+def _quantity(
+    reading: _Reading,
+    named: Mapping[str, tuple[str, float]],
+    values: Mapping[str, str],
+    number: int,
+    what: str,
+) -> float:
+    """Return a quantity of a row in the unit of `_COLUMNS`; 0 if the recording has no column of it."""
+    if what not in named:
+        return 0.0
+    name, unit = named[what]
+    return reading.number(values[name], name, number, most=_LIMITS[what] / unit) * unit
+
+
+def _named(reading: _Reading, header: Sequence[str], line: int) -> dict[str, tuple[str, float]] | None:
+    """Return the column of each quantity with its unit; None with a fault if the header is not ours."""
+    named: dict[str, tuple[str, float]] = {}
+    for name in header:
+        what, unit = _COLUMNS.get(name, ("", 0.0))
+        if not what:
+            hint = did_you_mean(name, _COLUMNS)
+            reading.fault(f"no column of a trace: `{name[:40]}`", line, hint=hint)
+        elif what in named and {name, named[what][0]} == {"delay_ms", "rtt_ms"}:
+            hint = "an rtt_ms is twice a delay_ms"
+            reading.fault("delay_ms and rtt_ms exclude each other", line, hint=hint)
+        elif what in named:
+            reading.fault(f"two columns of the {what}: {named[what][0]} and {name}", line)
+        named[what] = (name, unit)
+    for what, example in (("time", "t_s"), ("rate", "rate_mbps")):
+        if what not in named and not reading.faults:
+            reading.fault(f"the header has no column of the {what}", line, hint=f"for example {example}")
+    return None if reading.faults else named
 
 
 #: For each separator of pairs without a header: their format, a description of a line, and the rate's unit in
