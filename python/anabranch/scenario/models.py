@@ -6,10 +6,9 @@ classes check single keys; checks that involve several keys are in `_cross`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
-from pydantic_core import PydanticCustomError
 
 from anabranch.scenario import defaults, limits, presets, profiles, units
 from anabranch.scenario._base import (
@@ -23,6 +22,7 @@ from anabranch.scenario._base import (
     quantity,
 )
 from anabranch.scenario._base import Table as Table
+from anabranch.scenario.handoff import Handoff as Handoff
 from anabranch.scenario.link_models import Model, TraceFile
 from anabranch.scenario.players import Player as Player
 from anabranch.scenario.queues import USUAL_LIMIT, AnyQueue
@@ -418,37 +418,6 @@ class Event(Table):
     delay: Time | None = Field(default=None, description="new one-way delay")
     loss: Loss | None = None
     mtu: Mtu | None = Field(default=None, description="new size of the largest packet that passes")
-
-
-def _moment(value: object) -> Any:  # noqa: ANN401 - what the parser returns
-    """Read a moment: a time, or the first and the last of a range."""
-    values = value if isinstance(value, list | tuple) else [value, value]
-    if len(values) != 2:
-        context = {"message": "a range is two times", "hint": 'for example at = ["20 s", "40 s"]'}
-        raise PydanticCustomError("quantity", "{message}", context)  # noqa: EM101
-    return tuple(values)
-
-
-Moment = Annotated[tuple[Time, Time], Field(strict=False), BeforeValidator(_moment)]
-
-
-class Handoff(Table):
-    """A time at which clients lose a path, and perhaps get it back."""
-
-    path: str = Field(description="the path that is lost")
-    kind: Literal["silent", "link-down", "removed", "fade", "ping-pong"] = Field(
-        default="silent", description="how it is lost"
-    )
-    at: Moment = Field(description="when, or the range that each run draws it from")
-    lasting: PositiveTime | None = Field(default=None, description="when it is back, from its loss on")
-    over: PositiveTime = Field(default=3 * 10**9, description="how long a fade takes, either way")
-    to: str | None = Field(default=None, description="the other path of a ping-pong")
-    every: PositiveTime = Field(
-        default=10**10, description="time from one loss, or change of a ping-pong, to the next"
-    )
-    times: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=4, description="how often it is lost, or changes"
-    )
 
 
 class Bounds(Table):
