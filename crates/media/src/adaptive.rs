@@ -106,6 +106,9 @@ pub struct AdaptivePlayer {
     /// [`AbrDecision::Wait`](crate::AbrDecision::Wait).
     wait_until: Option<Instant>,
     state: State,
+    /// The time until which only the end of a response changes what the player does: no event is
+    /// due and no request may be sent. `None` if this has to be found out again.
+    idle_until: Option<Instant>,
     total: Duration,
     /// The number of switches that have been shown.
     switches_shown: usize,
@@ -131,6 +134,7 @@ impl AdaptivePlayer {
             left: None,
             wait_until: None,
             state: State::Starting,
+            idle_until: None,
             total: Duration::ZERO,
             switches_shown: 0,
             chunks: Vec::new(),
@@ -141,6 +145,23 @@ impl AdaptivePlayer {
 
     /// Returns the next request to send. Call this after every input until it returns `None`.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
+        if self.is_idle(now) {
+            return None;
+        }
+        let request = self.next_request(now);
+        self.idle_until = match request {
+            Some(_) => None,
+            None => Some(self.next_timeout().unwrap_or(Instant::FAR_FUTURE)),
+        };
+        request
+    }
+
+    /// Returns whether nothing is due and no request may be sent.
+    fn is_idle(&self, now: Instant) -> bool {
+        self.idle_until.is_some_and(|until| now < until)
+    }
+
+    fn next_request(&mut self, now: Instant) -> Option<Request> {
         self.advance(now);
         self.follow_video(now);
         let (wanted, resource, bytes, range) = if self.master {
@@ -174,20 +195,24 @@ impl AdaptivePlayer {
 
     /// Receives the next `n` bytes of the response body to request `id`.
     pub fn handle_bytes(&mut self, now: Instant, id: u64, n: u64) {
-        self.advance(now);
         let Some(at) = self.place(id) else {
             return;
         };
+        let waits = matches!(self.state, State::Playing { .. }) && self.is_idle(now);
         let pending = &mut self.pending[at];
         pending.first_byte.get_or_insert(now);
-        pending.received = pending.received.saturating_add(n).min(pending.bytes);
-        let PendingRequest { wanted, received, bytes, .. } = *pending;
-        if received == bytes {
+        let received = pending.received.saturating_add(n).min(pending.bytes);
+        let is_complete = received == pending.bytes;
+        if waits && !is_complete {
+            // The film that these bytes add only delays the next event.
+            pending.received = received;
+            return;
+        }
+        self.idle_until = None;
+        self.advance(now);
+        self.pending[at].received = received;
+        if is_complete {
             self.take(now, at);
-        } else if let Wanted::Piece { track, piece: Piece::Chunk, rendition } = wanted {
-            let duration = self.chunk(track, rendition).duration();
-            let append = self.settings.append;
-            self.progress(track).update_partial(append, duration, received, bytes);
         }
         self.play(now);
     }
@@ -195,6 +220,7 @@ impl AdaptivePlayer {
     /// Handles the end of the response to request `id`. Missing bytes count as received. A playlist
     /// may be shorter than the ladder states, but a chunk may not.
     pub fn handle_end(&mut self, now: Instant, id: u64) {
+        self.idle_until = None;
         self.advance(now);
         if let Some(at) = self.place(id) {
             self.take(now, at);
@@ -211,13 +237,26 @@ impl AdaptivePlayer {
     /// Handles the timer. The caller calls this at the time of
     /// [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.is_idle(now) {
+            return;
+        }
+        self.idle_until = None;
         self.advance(now);
         self.watch(now);
     }
 
     /// Returns the time of the next timer. The caller then calls
-    /// [`handle_timeout`](Self::handle_timeout) and [`poll_request`](Self::poll_request).
+    /// [`handle_timeout`](Self::handle_timeout) and [`poll_request`](Self::poll_request). It can be
+    /// earlier than the next event, because bytes that arrive meanwhile delay the end of the film.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        match self.idle_until {
+            Some(until) => Some(until).filter(|&until| until != Instant::FAR_FUTURE),
+            None => self.next_timeout(),
+        }
+    }
+
+    /// Returns the time of the next event or of the next possible request.
+    fn next_timeout(&self) -> Option<Instant> {
         let shown = match self.state {
             State::Playing { since, from } => {
                 let end = self.available().min(self.next_switch());
@@ -280,7 +319,7 @@ impl AdaptivePlayer {
             return ClientData::default();
         }
         let position = self.position(now);
-        let buffered = self.progress(track).end().saturating_sub(position);
+        let buffered = self.end(track).saturating_sub(position);
         ClientData::of_buffer(buffered, matches!(self.state, State::Playing { .. }))
     }
 
@@ -305,12 +344,36 @@ impl AdaptivePlayer {
         self.audio.as_ref().is_none_or(|audio| audio.next >= all)
     }
 
+    /// Returns the film time up to which a track can be shown, with the part of an incomplete chunk.
+    fn end(&self, track: Track) -> Duration {
+        let partial = match self.settings.append {
+            Append::Stream => self.pending.iter().find_map(|pending| self.shown_of(pending, track)),
+            Append::Whole => None,
+        };
+        self.received(track) + partial.unwrap_or(Duration::ZERO)
+    }
+
+    /// Returns the part of a track's incomplete chunk that can be shown.
+    fn shown_of(&self, pending: &PendingRequest, track: Track) -> Option<Duration> {
+        match pending.wanted {
+            Wanted::Piece { track: of, piece: Piece::Chunk, rendition } if of == track => {
+                let whole = u128::from(self.chunk(track, rendition).duration().as_nanos());
+                let nanos =
+                    (whole * u128::from(pending.received)).checked_div(pending.bytes.into());
+                nanos.map(|nanos| Duration::from_nanos(nanos as u64))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the film time up to which playback can continue: the end of the track with less
     /// film. A complete audio track does not count.
     fn available(&self) -> Duration {
         match &self.audio {
-            Some(audio) if !self.audio_is_complete() => self.video.end().min(audio.end()),
-            _ => self.video.end(),
+            Some(_) if !self.audio_is_complete() => {
+                self.end(Track::Video).min(self.end(Track::Audio))
+            }
+            _ => self.end(Track::Video),
         }
     }
 

@@ -1,9 +1,10 @@
-//! The workload of the benchmark: bulk transfers over two paths, in one or several sessions at the same time.
+//! The workload of the benchmark: transfers over two paths, in one or several sessions at the same time.
 //!
-//! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C] [--mbps R] [--loss P]`: each session
-//! transfers B bytes (409 MB by default). The paths have 50 ms, 5 Mbit/s and 0.5 % loss, and 100 ms and 5
+//! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C] [--mbps R] [--loss P] [--film S]`:
+//! each session transfers B bytes (409 MB by default). The paths have 50 ms, 5 Mbit/s and 0.5 % loss, and 100 ms and 5
 //! Mbit/s. With N sessions, the links are N times as fast and the queues N times as long, so that the work of
-//! a session stays the same. `--mbps` sets the rate per session, and the queues grow with it.
+//! a session stays the same. `--mbps` sets the rate per session, and the queues grow with it. With `--film`, each session plays
+//! S seconds of a ladder in its highest rendition instead.
 
 use anabranch_sim::{Plan, Silent, run};
 
@@ -17,10 +18,12 @@ struct Work<'a> {
     mbps: u64,
     /// The fraction of packets lost on the first path.
     loss: f64,
+    /// The length of an adaptive film, seconds; zero for a transfer.
+    film: u64,
 }
 
 fn plan(work: &Work<'_>) -> String {
-    let Work { sessions, bytes, scheduler, congestion, mbps, loss } = work;
+    let Work { sessions, bytes, scheduler, congestion, mbps, loss, film } = work;
     let link = |name: &str, delay_ms: u64, loss: &str| {
         format!(
             r#"{{"name":"{name}","rate_bps":{},"queue":{{"packets":{}}},"delay_ns":{},"loss":{loss}}}"#,
@@ -36,9 +39,18 @@ fn plan(work: &Work<'_>) -> String {
         link("b.up", 50, "null"),
     ]
     .join(",");
+    let application = if *film == 0 {
+        format!(r#""application":{{"kind":"bulk","bytes":{bytes}}}"#)
+    } else {
+        format!(
+            r#""application":{{"kind":"adaptive","adaptive":{{"abr":{{"name":"fixed"}}}}}},
+            "ladder":{{"synthetic":{{"name":"uq18-jp","duration_ns":{}}}}}"#,
+            film * 1_000_000_000
+        )
+    };
     format!(
         r#"{{"scenario":"workload","seed":1,"run":0,"clients":{sessions},
-        "application":{{"kind":"bulk","bytes":{bytes}}},
+        {application},
         "transport":{{"scheduler":"{scheduler}","congestion":"{congestion}","path_manager":"full-mesh",
           "receive_buffer_initial":131072,"receive_buffer_max":33554432,"send_buffer_max":4194304,"mss":1460}},
         "links":[{links}],
@@ -55,6 +67,7 @@ fn main() {
         ("--congestion".to_owned(), "cubic".to_owned()),
         ("--mbps".to_owned(), "5".to_owned()),
         ("--loss".to_owned(), "0.005".to_owned()),
+        ("--film".to_owned(), "0".to_owned()),
     ]);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -78,6 +91,7 @@ fn main() {
         congestion: &options["--congestion"],
         mbps: number("--mbps"),
         loss: options["--loss"].parse().expect("--loss takes a share"),
+        film: number("--film"),
     });
     let plan = Plan::from_json(&text).expect("the plan is valid");
     let trace = run(&plan, None, &mut Silent).expect("the run ends");

@@ -70,7 +70,7 @@ impl AdaptivePlayer {
         }
     }
 
-    fn received(&self, track: Track) -> Duration {
+    pub(super) fn received(&self, track: Track) -> Duration {
         match (track, &self.audio) {
             (Track::Audio, Some(audio)) => audio.received,
             _ => self.video.received,

@@ -1,6 +1,5 @@
 //! The progress of one track: the received film and the next chunk.
 
-use super::config::Append;
 use crate::ladder::{Ladder, Rendition};
 use anabranch_units::Duration;
 use std::collections::BTreeSet;
@@ -38,8 +37,6 @@ pub(super) struct Progress {
     pub(super) next: usize,
     /// The duration of all complete chunks.
     pub(super) received: Duration,
-    /// The duration of the part of the incomplete chunk that can be shown.
-    partial: Duration,
     /// The rendition of the previous chunk.
     pub(super) last: Option<usize>,
     /// The rendition chosen for the next chunk.
@@ -55,11 +52,6 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Returns the film time up to which the track can be shown.
-    pub(super) fn end(&self) -> Duration {
-        self.received + self.partial
-    }
-
     /// Returns whether any playlist has arrived.
     pub(super) fn knows_a_playlist(&self) -> bool {
         !self.playlists.is_empty()
@@ -91,20 +83,6 @@ impl Progress {
         }
     }
 
-    /// Updates the part of the incomplete chunk that can be shown.
-    pub(super) fn update_partial(
-        &mut self,
-        append: Append,
-        duration: Duration,
-        received: u64,
-        bytes: u64,
-    ) {
-        if append == Append::Stream {
-            let nanos = u128::from(duration.as_nanos()) * u128::from(received) / u128::from(bytes);
-            self.partial = Duration::from_nanos(nanos as u64);
-        }
-    }
-
     /// Handles the completion of a resource.
     pub(super) fn take(
         &mut self,
@@ -121,7 +99,6 @@ impl Progress {
                 self.received += duration;
                 self.next += 1;
                 self.last = Some(rendition);
-                self.partial = Duration::ZERO;
                 self.chosen = None;
             }
         }
@@ -138,7 +115,6 @@ impl Progress {
     /// Cancels the current chunk.
     pub(super) fn give_up(&mut self) {
         self.switches.pop_if(|(at, _)| *at == self.received);
-        self.partial = Duration::ZERO;
         self.chosen = None;
     }
 }
