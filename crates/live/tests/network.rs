@@ -229,15 +229,15 @@ fn a_firewall_drops_syns_with_mptcp_options_only() {
     let capable = |keys| vec![MptcpOption::Capable(MpCapable::with_keys(keys))];
     let syn =
         Segment { flags: Flags::SYN, mptcp: capable(CapableKeys::None), ..Segment::default() };
-    let plain = Segment { flags: Flags::SYN, ..Segment::default() };
+    let tcp = Segment { flags: Flags::SYN, ..Segment::default() };
     let both = CapableKeys::Both { initiator: 1, responder: 2 };
     let third = Segment { flags: Flags::ACK, mptcp: capable(both), ..Segment::default() };
-    let sent = [syn, plain, third];
+    let sent = [syn, tcp, third];
     let packets = sent.iter().zip(0..).map(|(it, place)| (MS * place, bytes_of(it)));
     let arrived = through(&mut network, &mut Rows::default(), packets.collect());
     let arrived: Vec<_> = arrived.into_iter().map(|(_, segment)| segment).collect();
-    let [_, plain, third] = sent;
-    assert_eq!(arrived, [plain, third]);
+    let [_, tcp, third] = sent;
+    assert_eq!(arrived, [tcp, third]);
     assert_eq!(network.blocked(), [1]);
 }
 
