@@ -397,7 +397,7 @@ def test_a_worker_imports_no_tables_unless_it_keeps_some(scenario):
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
 
     assert told() == ["1"]
-    assert told("samples")[:3] == ["1", "samples", "polars"]
+    assert {"1", "samples", "polars"} <= set(told("samples"))
 
 
 @pytest.mark.module

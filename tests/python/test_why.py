@@ -490,7 +490,7 @@ def test_options_of_the_other_kind_are_all_named(tmp_path):
     said = CliRunner().invoke(app, ["why", "two-paths", "--at", "1", "--by-cell"])
     assert said.exit_code == 2
     for option in ("--at", "--by-cell"):
-        assert f"only for a folder of results, which `two-paths` is not ({option})" in said.stderr
+        assert f"needs a folder of results, and `two-paths` is a scenario ({option})" in said.stderr
     said = CliRunner().invoke(app, ["why", str(tmp_path), "--seed", "1"])
     assert said.exit_code == 2
     assert "(--seed)" in said.stderr

@@ -205,8 +205,8 @@ pub(crate) fn live<'py>(
     summary.set_item("lateness", lateness(py, &outcome.lateness)?)?;
     summary.set_item("server_congestion", outcome.congestion)?;
     summary.set_item("refused_packets", outcome.refused)?;
-    let counts = [("stripped_segments", &outcome.stripped), ("blocked_syns", &outcome.blocked)];
-    for (key, counts) in counts {
+    let tables = [("stripped_segments", &outcome.stripped), ("blocked_syns", &outcome.blocked)];
+    for (key, counts) in tables {
         let by_path = PyDict::new(py);
         for (name, count) in names.clone().zip(counts) {
             by_path.set_item(name, count)?;

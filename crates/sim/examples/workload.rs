@@ -3,8 +3,8 @@
 //! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C] [--mbps R] [--loss P] [--film S]`:
 //! each session transfers B bytes (409 MB by default). The paths have 50 ms, 5 Mbit/s and 0.5 % loss, and 100 ms and 5
 //! Mbit/s. With N sessions, the links are N times as fast and the queues N times as long, so that the work of
-//! a session stays the same. `--mbps` sets the rate per session, and the queues grow with it. With `--film`, each session plays
-//! S seconds of a ladder in its highest rendition instead.
+//! a session stays the same. `--mbps` sets the rate per session, and the queues grow with it. With `--film`,
+//! each session plays S seconds of a ladder in its highest rendition instead, and `--bytes` is ignored.
 
 use anabranch_sim::{Plan, Silent, run};
 

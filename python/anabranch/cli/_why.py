@@ -32,9 +32,10 @@ def folder_of(what: str, of_folder: Mapping[str, object], of_scenario: Mapping[s
         When an option of the other kind is given.
     """
     is_folder = Path(what).is_dir()
-    kind, wrong = ("a scenario", of_scenario) if is_folder else ("a folder of results", of_folder)
+    kind, wrong = ("scenario", of_scenario) if is_folder else ("folder of results", of_folder)
+    is_one = "a folder of results" if is_folder else "a scenario"
     faults = [
-        Fault(message=f"only for {kind}, which `{what}` is not", where=option)
+        Fault(message=f"needs a {kind}, and `{what}` is {is_one}", where=option)
         for option, value in wrong.items()
         if value is not None
     ]

@@ -266,16 +266,17 @@ def _named(reading: _Reading, header: Sequence[str], line: int) -> dict[str, tup
         what, unit = _COLUMNS.get(name, ("", 0.0))
         if not what:
             hint = did_you_mean(name, _COLUMNS)
-            reading.fault(f"no column of a trace: `{name[:40]}`", line, hint=hint)
+            reading.fault(f"unknown column: `{name[:40]}`", line, hint=hint)
         elif what in named and {name, named[what][0]} == {"delay_ms", "rtt_ms"}:
             hint = "an rtt_ms is twice a delay_ms"
             reading.fault("delay_ms and rtt_ms exclude each other", line, hint=hint)
         elif what in named:
-            reading.fault(f"two columns of the {what}: {named[what][0]} and {name}", line)
+            reading.fault(f"{named[what][0]} and {name} exclude each other", line)
         named[what] = (name, unit)
-    for what, example in (("time", "t_s"), ("rate", "rate_mbps")):
+    for what in ("time", "rate"):
         if what not in named and not reading.faults:
-            reading.fault(f"the header has no column of the {what}", line, hint=f"for example {example}")
+            columns = " or ".join(name for name, (of, _) in _COLUMNS.items() if of == what)
+            reading.fault(f"missing column: {columns}", line)
     return None if reading.faults else named
 
 

@@ -21,8 +21,9 @@ use crate::{ConfigError, Direction};
 /// The times of a cellular radio.
 #[derive(Debug)]
 pub(super) struct Timing {
-    /// The length of a transport block, and the number of blocks in a second.
+    /// The length of a transport block.
     pub(super) block: Duration,
+    /// The number of transport blocks in a second.
     pub(super) blocks: u64,
     /// The time from a failed transmission of a block to the next one.
     pub(super) harq_round_trip: Duration,

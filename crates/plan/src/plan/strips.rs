@@ -35,7 +35,7 @@ impl SegmentKind {
     }
 }
 
-/// Returns whether a firewall that allows no MPTCP drops the segment: a SYN with `MP_CAPABLE` or `MP_JOIN`.
+/// Returns whether the segment is a SYN, not a SYN/ACK, with an MPTCP option.
 pub fn is_mptcp_syn(segment: &Segment) -> bool {
     SegmentKind::of(segment) == SegmentKind::Syn && !segment.mptcp.is_empty()
 }
