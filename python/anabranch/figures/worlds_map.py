@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anabranch.figures.picture import Picture
 
 #: Width and height of a cell, pixels.
-_WIDE, _HIGH = 130, 44
+_WIDE, _HIGH = 170, 44
 #: The share of the scale from which the ground is dark, so that its number is white.
 _DARK = 0.6
 #: Splits a label at the commas between its keys, so that it has several lines.
@@ -55,7 +55,9 @@ def chart(
     )
     scale = alt.Scale(scheme="blues", domain=[0, claims])
     cell = base.mark_rect(stroke="white").encode(
-        color=alt.Color("mean:Q", title="claims that hold", scale=scale)
+        color=alt.Color(
+            "mean:Q", title=["claims", "that hold"], scale=scale, legend=alt.Legend(titleFontWeight="normal")
+        )
     )
     number = base.mark_text(fontSize=11).encode(
         text="text:N",
