@@ -6,6 +6,7 @@
 pub(crate) mod kind;
 pub(crate) mod lte;
 pub(crate) mod nr;
+mod radio;
 pub(crate) mod starlink;
 
 use anabranch_units::Seed;
@@ -14,7 +15,6 @@ use crate::ConfigError;
 use crate::service::{Service, Stepwise};
 use crate::trace::{Opportunities, Recorded, Trace};
 
-use lte::Lte;
 use starlink::Starlink;
 
 pub use kind::{Form, ModelFault, ModelKind, ModelParameter, Usual};
@@ -58,7 +58,7 @@ impl Model {
     pub(crate) fn service(&self, name: &str, seed: Seed) -> Box<dyn Service + Send> {
         let luck = || seed.stream(&format!("link.{name}.model"));
         match self {
-            Self::Lte(model) => Box::new(Lte::new(model, name, seed)),
+            Self::Lte(model) => Box::new(model.radio(name, seed)),
             Self::Nr(model) => Box::new(model.radio(name, seed)),
             Self::Starlink(model) => {
                 Box::new(Stepwise::new(Starlink::new(model, name, seed), luck()))

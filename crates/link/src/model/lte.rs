@@ -8,51 +8,22 @@
 //! blocks that HARQ gives up (TS 36.322).
 
 use anabranch_plugin::Unit;
-use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
+use anabranch_units::{Duration, Seed};
 use serde::Deserialize;
 
 use super::kind::{Form, ModelKind, ModelParameter, Usual};
-use super::nr::Handovers;
-use super::scale;
-use crate::quantiles::{P5, P25, P50, P75, P95, Quantiles, Wander};
-use crate::service::{Served, Service};
+use super::radio::{self, Radio, Timing};
+use crate::quantiles::{P5, P25, P50, P75, P95, Quantiles};
 use crate::{ConfigError, Direction};
-
-/// The times of a cellular radio.
-#[derive(Debug)]
-pub(super) struct Timing {
-    /// The length of a transport block.
-    pub(super) block: Duration,
-    /// The number of transport blocks in a second.
-    pub(super) blocks: u64,
-    /// The time from a failed transmission of a block to the next one.
-    pub(super) harq_round_trip: Duration,
-    /// The time from HARQ's last attempt to the retransmission by RLC.
-    pub(super) rlc_repair: Duration,
-    /// The range of a device's wait for a grant when it begins to send. The wait is drawn uniformly.
-    pub(super) grant: (Duration, Duration),
-}
 
 /// The times of LTE. RLC's repair takes the reordering timer of 35 ms, and some milliseconds for the status report
 /// (assumed). The wait for a grant consists of the scheduling request's period and its processing.
 const TIMING: Timing = Timing {
     block: Duration::from_millis(1),
-    blocks: 1000,
     harq_round_trip: Duration::from_millis(8),
     rlc_repair: Duration::from_millis(40),
     grant: (Duration::from_millis(10), Duration::from_millis(20)),
 };
-/// The most transmissions of a block before HARQ gives up.
-const HARQ_TRIES: u32 = 4;
-/// The interval at which the rate is drawn from the profile, the number of parts of an interval, and the largest
-/// relative deviation of a part from the drawn rate. The deviation is uniform. With these values, rates in windows of
-/// 100 ms have an autocorrelation of 0.83 at 100 ms (T-Mobile, driving).
-const STEP: Duration = Duration::from_secs(1);
-const TENTHS: u32 = 10;
-const UNEVEN: f64 = 0.45;
-/// The lowest rate, in the deepest fade, bit/s.
-const LEAST_BPS: f64 = 16_000.0;
-
 pub(super) const KIND: ModelKind = ModelKind {
     name: "lte",
     called: "LTE",
@@ -141,140 +112,17 @@ impl LteModel {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        if !(0.0..1.0).contains(&self.bler) {
-            return Err(ConfigError::Probability { parameter: "bler", value: self.bler });
-        }
-        if self.mean_bps == Some(0) { Err(ConfigError::Mean) } else { Ok(()) }
-    }
-}
-
-/// The state of the radio.
-pub(crate) struct Lte {
-    timing: &'static Timing,
-    /// The times without transmission, if the device changes its cell.
-    handovers: Option<Handovers>,
-    rates: Quantiles,
-    wander: Wander,
-    /// The factor that converts the profile's Mb/s to bit/s and scales to the wanted mean.
-    scale: f64,
-    /// The rate drawn for this second, and the rate of this tenth of the second, bit/s.
-    second_bps: f64,
-    bps: u64,
-    tenths: u32,
-    rate_until: Instant,
-    unevenness: RandomStream,
-    luck: RandomStream,
-    /// A transmission fails if a 64-bit draw is below this number.
-    fails_below: u64,
-    up: bool,
-    /// The end of the transport block that is being filled, if there is one, and the bits left in it.
-    block_ends: Option<Instant>,
-    left: u64,
-    /// The time at which RLC has delivered everything up to that block. RLC delivers in order.
-    in_order: Instant,
-}
-
-impl Lte {
-    pub(crate) fn new(model: &LteModel, name: &str, seed: Seed) -> Self {
-        let LteModel { direction, profile, mean_bps, bler } = *model;
-        Self::with(&TIMING, profile.rates(), (direction, mean_bps, bler), name, seed)
+        radio::check(self.bler, self.mean_bps)
     }
 
-    /// Creates a radio with these times. `rates` has the quantiles of the rate in Mb/s, and the correlation time.
-    pub(super) fn with(
-        timing: &'static Timing,
-        (rates, tau): (Quantiles, Duration),
-        (direction, mean_bps, bler): (Direction, Option<u64>, f64),
-        name: &str,
-        seed: Seed,
-    ) -> Self {
-        let stream = seed.stream(&format!("link.{name}.rate"));
-        Self {
-            timing,
-            handovers: None,
-            rates,
-            wander: Wander::new(stream, STEP, tau),
-            scale: 1e6 * scale(mean_bps, rates.mean() * 1e6),
-            second_bps: 0.0,
-            bps: 0,
-            tenths: 0,
-            unevenness: seed.stream(&format!("link.{name}.unevenness")),
-            rate_until: Instant::ZERO,
-            luck: seed.stream(&format!("link.{name}.model")),
-            fails_below: (bler * 2f64.powi(64)) as u64,
-            up: direction == Direction::Up,
-            block_ends: None,
-            left: 0,
-            in_order: Instant::ZERO,
-        }
-    }
-
-    /// Adds handovers, in which the radio sends nothing.
-    pub(super) fn with_handovers(mut self, handovers: Option<Handovers>) -> Self {
-        self.handovers = handovers;
-        self
-    }
-
-    /// Begins a transport block at `start`, a multiple of a block's length, or after a handover. Returns its end.
-    fn begin(&mut self, start: Instant, cap: Rate) -> Instant {
-        let start = self.handovers.as_mut().map_or(start, |handovers| handovers.skip(start));
-        while self.rate_until <= start {
-            if self.tenths == 0 {
-                self.second_bps = self.rates.at(self.wander.step()) * self.scale;
-            }
-            let share = 1.0 + UNEVEN * (2.0 * self.unevenness.uniform() - 1.0);
-            self.bps = (self.second_bps * share).max(LEAST_BPS) as u64;
-            self.tenths = (self.tenths + 1) % TENTHS;
-            self.rate_until += STEP / u64::from(TENTHS);
-        }
-        let end = start + self.timing.block;
-        self.left = (self.bps.min(cap.bps()) / self.timing.blocks).max(1);
-        self.in_order = self.in_order.max(end + self.repair());
-        end
-    }
-
-    /// Draws the wait of a device that begins to send.
-    fn grant(&mut self) -> Duration {
-        let (least, most) = self.timing.grant;
-        least + Duration::from_nanos(self.luck.below((most - least).as_nanos()))
-    }
-
-    /// Draws the time to repair a block, which is zero for most blocks.
-    fn repair(&mut self) -> Duration {
-        let mut took = Duration::ZERO;
-        let mut failed = 0;
-        while self.luck.next_u64() < self.fails_below {
-            failed += 1;
-            let Timing { harq_round_trip, rlc_repair, .. } = *self.timing;
-            took += if failed % HARQ_TRIES == 0 { rlc_repair } else { harq_round_trip };
-        }
-        took
-    }
-}
-
-impl Service for Lte {
-    fn serve(&mut self, from: Instant, size: ByteCount, cap: Rate) -> Served {
-        if cap == Rate::ZERO {
-            return Served::STALLED;
-        }
-        let mut departs = match self.block_ends {
-            Some(end) if from <= end => end,
-            // The current block has ended. The packet goes into the first block that begins after the packet has
-            // arrived and has a grant.
-            _ => {
-                let ready = if self.up { from + self.grant() } else { from };
-                let block = self.timing.block;
-                let number = ready.as_nanos().div_ceil(block.as_nanos());
-                self.begin(Instant::ZERO + block * number, cap)
-            }
-        };
-        let mut needed = size.0 * 8;
-        while needed > self.left {
-            needed -= self.left;
-            departs = self.begin(departs, cap);
-        }
-        self.left -= needed;
-        self.block_ends = Some(departs);
-        Served { departs, extra: self.in_order.since(departs), lost: false }
+    /// Creates the radio of a link with this name.
+    pub(crate) fn radio(&self, name: &str, seed: Seed) -> Radio {
+        let (rates, correlation) = self.profile.rates();
+        let &Self { direction, mean_bps, bler, .. } = self;
+        let timing = &TIMING;
+        let handovers = None;
+        let settings =
+            radio::Settings { timing, rates, correlation, direction, mean_bps, bler, handovers };
+        Radio::new(settings, name, seed)
     }
 }

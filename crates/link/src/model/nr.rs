@@ -1,4 +1,4 @@
-//! A 5G radio (NR). It is a cellular radio as in [`lte`](super::lte), with NR's times, the rates of 5G, and handovers.
+//! A 5G radio (NR). It is a cellular radio as in LTE, with NR's times, the rates of 5G, and handovers.
 //!
 //! Rates are fitted to quantiles over windows of one second:
 //!
@@ -15,11 +15,11 @@
 //! gave the length of one: the default of 110 ms is the assumed time in which a device changes its cell.
 
 use anabranch_plugin::Unit;
-use anabranch_units::{Duration, Instant, RandomStream, Seed};
+use anabranch_units::{Duration, Seed};
 use serde::Deserialize;
 
 use super::kind::{Form, ModelKind, ModelParameter, Usual, maybe_nanoseconds, nanoseconds};
-use super::lte::{Lte, Timing};
+use super::radio::{self, Handovers, Radio, Timing};
 use crate::quantiles::{P5, P25, P50, P75, P95, Quantiles};
 use crate::{ConfigError, Direction};
 
@@ -28,14 +28,12 @@ const RLC_REPAIR: Duration = Duration::from_millis(40);
 
 const MID_BAND: Timing = Timing {
     block: Duration::from_micros(500),
-    blocks: 2000,
     harq_round_trip: Duration::from_millis(5),
     rlc_repair: RLC_REPAIR,
     grant: (Duration::from_millis(5), Duration::from_millis(10)),
 };
 const MMWAVE: Timing = Timing {
     block: Duration::from_micros(125),
-    blocks: 8000,
     harq_round_trip: Duration::from_micros(1250),
     rlc_repair: RLC_REPAIR,
     grant: (Duration::from_micros(1250), Duration::from_micros(2500)),
@@ -146,54 +144,27 @@ impl NrModel {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        if !(0.0..1.0).contains(&self.bler) {
-            return Err(ConfigError::Probability { parameter: "bler", value: self.bler });
-        }
-        if self.mean_bps == Some(0) { Err(ConfigError::Mean) } else { Ok(()) }
+        radio::check(self.bler, self.mean_bps)
     }
 
     /// Creates the radio of a link with this name.
-    pub(crate) fn radio(&self, name: &str, seed: Seed) -> Lte {
+    pub(crate) fn radio(&self, name: &str, seed: Seed) -> Radio {
         let timing = match self.profile {
             NrProfile::MidBand => &MID_BAND,
             NrProfile::Mmwave => &MMWAVE,
         };
-        let rates = (self.profile.rates(), CORRELATION);
         let stream = || seed.stream(&format!("device.{}.handovers", self.device));
-        let handovers =
-            self.handover_every.map(|every| Handovers::new(every, self.handover, stream()));
-        Lte::with(timing, rates, (self.direction, self.mean_bps, self.bler), name, seed)
-            .with_handovers(handovers)
-    }
-}
-
-/// The handovers of a device. The times between them are exponential, in whole milliseconds.
-pub(super) struct Handovers {
-    stream: RandomStream,
-    every: Duration,
-    length: Duration,
-    /// The beginning and the end of the next handover.
-    next: (Instant, Instant),
-}
-
-impl Handovers {
-    fn new(every: Duration, length: Duration, stream: RandomStream) -> Self {
-        let mut new = Self { stream, every, length, next: (Instant::ZERO, Instant::ZERO) };
-        new.draw();
-        new
-    }
-
-    fn draw(&mut self) {
-        let wait_ms = -self.every.as_secs_f64() * 1e3 * (1.0 - self.stream.uniform()).ln();
-        let begin = self.next.1 + Duration::from_millis(wait_ms.ceil() as u64);
-        self.next = (begin, begin + self.length);
-    }
-
-    /// Returns the first time from `at` on at which no handover is under way. Times must not go back.
-    pub(super) fn skip(&mut self, at: Instant) -> Instant {
-        while at >= self.next.1 {
-            self.draw();
-        }
-        if at >= self.next.0 { self.next.1 } else { at }
+        let settings = radio::Settings {
+            timing,
+            rates: self.profile.rates(),
+            correlation: CORRELATION,
+            direction: self.direction,
+            mean_bps: self.mean_bps,
+            bler: self.bler,
+            handovers: self
+                .handover_every
+                .map(|every| Handovers::new(every, self.handover, stream())),
+        };
+        Radio::new(settings, name, seed)
     }
 }
