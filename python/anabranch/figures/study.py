@@ -256,6 +256,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
     # If congestion controls and schedulers do not distinguish the cells, the rest of their names must.
     by = "scheduler" if len(told) == len(rows) else "series"
     marks = colours.of_schedulers([row[by] for row in rows])
+    colour = _colour(rows, _coloured_by(rows))
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [_whiskers(row, across, up) for row in rows if row["row"] == name]
         base = alt.Chart(look.values(own))
@@ -275,9 +276,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
             title="scheduler" if by == "scheduler" else "settings",
             scale=alt.Scale(domain=list(marks), range=list(marks.values())),
         )
-        point = base.mark_point(filled=True, size=45, opacity=0.9).encode(
-            x=x, y=y, color=_colour(rows, _coloured_by(rows)), shape=shape
-        )
+        point = base.mark_point(filled=True, size=45, opacity=0.9).encode(x=x, y=y, color=colour, shape=shape)
         panels.append(alt.layer(flat, tall, point).properties(title=name, width=_WIDTH, height=_HEIGHT))
     return _page(panels)
 
