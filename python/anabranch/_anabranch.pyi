@@ -437,6 +437,121 @@ class Wait:
         """The latest time of the next request, ms; None to wait for an event."""
 
 @final
+class Rendition:
+    """A rendition of the ladder."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def name(self) -> str:
+        """The rendition's name."""
+    @property
+    def peak_mbps(self) -> float:
+        """The declared peak rate, including audio, Mb/s."""
+    @property
+    def mean_mbps(self) -> float:
+        """The mean rate, Mb/s."""
+    @property
+    def width(self) -> int:
+        """Width of the picture, pixels; 0 if it is not declared."""
+    @property
+    def height(self) -> int:
+        """Height of the picture, pixels; 0 if it is not declared."""
+    @property
+    def chunk_s(self) -> list[float]:
+        """The playing time of each chunk, s."""
+    @property
+    def chunk_bytes(self) -> list[int]:
+        """The size of each chunk, bytes."""
+
+@final
+class PlayerView:
+    """The state of the player when a rendition is chosen."""
+
+    def __init__(
+        self,
+        renditions: Sequence[Rendition],
+        *,
+        next_chunk: int = 0,
+        last_rendition: int | None = None,
+        buffer_s: float = 0.0,
+        max_buffer_s: float = 30.0,
+    ) -> None: ...
+    @property
+    def renditions(self) -> tuple[Rendition, ...]:
+        """The renditions of the ladder, the lowest rate first."""
+    @property
+    def next_chunk(self) -> int:
+        """The index of the chunk for which a rendition is chosen."""
+    @property
+    def last_rendition(self) -> int | None:
+        """The rendition of the previous chunk; None for the first chunk."""
+    @property
+    def buffer_s(self) -> float:
+        """The duration of the film that was received and not yet shown, s."""
+    @property
+    def max_buffer_s(self) -> float:
+        """The largest buffer that the player allows, s."""
+    def highest_within(self, mbps: float) -> int:
+        """Return the highest rendition whose peak rate is at most `mbps`; if none is, the lowest."""
+
+@final
+class ChunkSample:
+    """The measurements of a finished or abandoned download of a chunk."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def rendition(self) -> int:
+        """The index of the rendition."""
+    @property
+    def received_bytes(self) -> int:
+        """Bytes received."""
+    @property
+    def first_byte_s(self) -> float:
+        """Time from the request to the first byte, s."""
+    @property
+    def fetch_s(self) -> float:
+        """Time from the request to the last byte, s."""
+    @property
+    def duration_s(self) -> float:
+        """The playing time of the chunk, s."""
+    @property
+    def throughput_mbps(self) -> float | None:
+        """The rate since the request, Mb/s; None if the download took no time."""
+
+@final
+class Loading:
+    """A chunk that is being downloaded."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def rendition(self) -> int:
+        """The index of the rendition."""
+    @property
+    def duration_s(self) -> float:
+        """The playing time of the chunk, s."""
+    @property
+    def size_bytes(self) -> int:
+        """The size of the chunk, bytes."""
+    @property
+    def received_bytes(self) -> int:
+        """Bytes received so far."""
+    @property
+    def since_s(self) -> float:
+        """Time since the request, s."""
+    @property
+    def first_byte_s(self) -> float | None:
+        """Time from the request to the first byte, s; None before that byte."""
+
+@final
+class Pause:
+    """The answer "fetch nothing now"."""
+
+    def __init__(self, wait_s: float) -> None: ...
+    @property
+    def wait_s(self) -> float:
+        """The time until the next request to the rule, s."""
+
+@final
 class Column(Sequence[Any]):
     """A column of a trace: a sequence that also supports Arrow. Missing numbers are None."""
 

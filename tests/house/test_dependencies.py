@@ -40,7 +40,7 @@ ALLOWED = {
     },
     "python": {
         *("sim", "live", "plan", "metrics", "trace", "mptcp", "capture"),
-        *("congestion", "scheduler", "plugin", "units"),
+        *("congestion", "scheduler", "media", "plugin", "units"),
     },
 }
 

@@ -194,6 +194,10 @@ _VIEWS = (
     "CongestionEvent",
     "LostSegment",
     "TransmitStart",
+    "PlayerView",
+    "Rendition",
+    "ChunkSample",
+    "Loading",
 )
 
 
@@ -206,7 +210,8 @@ def test_every_attribute_of_a_view_is_in_its_table(name):
 
 
 @pytest.mark.parametrize(
-    ("kind", "heading"), [("scheduler", "A scheduler"), ("congestion", "A congestion control")]
+    ("kind", "heading"),
+    [("scheduler", "A scheduler"), ("congestion", "A congestion control"), ("abr", "An ABR rule")],
 )
 def test_every_method_of_a_python_plugin_is_in_its_table(kind, heading):
     from anabranch.plugins import protocol

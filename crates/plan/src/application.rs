@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anabranch_host::{Application, Bulk, HttpServer, Paced, Player, Reader, Serve, Session};
-use anabranch_media::build_abr;
 use anabranch_plugin::Registry;
 use anabranch_units::{Duration, Instant, Rate};
 
@@ -36,6 +35,7 @@ pub fn client(
     media: &Media,
     id: u32,
     start: Instant,
+    registry: &Registry,
 ) -> Result<Box<dyn Application>, PlanError> {
     let application = &plan.application;
     let session = Session::new(id, start, application.duration_ns.map(Duration::from_nanos))
@@ -50,7 +50,7 @@ pub fn client(
         ApplicationKind::Adaptive => {
             let adaptive = application.adaptive.as_ref().ok_or_else(missing)?;
             let ladder = media.ladder.clone().ok_or_else(missing)?;
-            let rule = build_abr(&adaptive.abr, &Registry::TABLES)?;
+            let rule = adaptive.rule(registry)?;
             Box::new(Player::adaptive(session, &adaptive.player, ladder, rule))
         }
     })

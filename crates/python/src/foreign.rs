@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_congestion::{CongestionController, Controllers};
+use anabranch_media::{AbrRule, AbrRules};
 use anabranch_plugin::{Foreign, Kind, PluginChoice, PluginError, Registry};
 use anabranch_scheduler::{PathScheduler, Schedulers};
 use anabranch_units::{RandomStream, Seed};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::abr::PythonRule;
 use crate::congestion::PythonController;
 use crate::plugged::{Failures, Outcome, Plugged, parameters, raised};
 use crate::scheduler::PythonScheduler;
@@ -20,16 +22,18 @@ use crate::scheduler::PythonScheduler;
 pub(crate) struct Classes {
     schedulers: BTreeMap<String, Py<PyAny>>,
     congestion: BTreeMap<String, Py<PyAny>>,
+    rules: BTreeMap<String, Py<PyAny>>,
     seed: Seed,
-    /// The number of schedulers that were built. It selects a separate random stream for each.
-    made: AtomicU64,
+    /// The numbers of schedulers and of ABR rules that were built. They select a separate random stream for
+    /// each.
+    made: [AtomicU64; 2],
     outcome: Arc<Outcome>,
     /// The failures of instances, if a failure ends only its own instance; `None` if it ends the whole run.
     failures: Option<Arc<Failures>>,
 }
 
 impl Classes {
-    /// Reads `{"scheduler": {name: class}, "congestion": {name: class}}`.
+    /// Reads `{"scheduler": {name: class}, "congestion": {name: class}, "abr": {name: class}}`.
     pub(crate) fn new(given: &Bound<'_, PyDict>, seed: Seed) -> PyResult<Self> {
         let of = |kind: &str| match given.get_item(kind)? {
             Some(found) => found.extract(),
@@ -38,8 +42,9 @@ impl Classes {
         Ok(Self {
             schedulers: of(Schedulers::KEY)?,
             congestion: of(Controllers::KEY)?,
+            rules: of(AbrRules::KEY)?,
             seed,
-            made: AtomicU64::new(0),
+            made: Default::default(),
             outcome: Arc::default(),
             failures: None,
         })
@@ -71,7 +76,7 @@ impl Classes {
 
     /// Returns whether there are no classes.
     pub(crate) fn is_empty(&self) -> bool {
-        self.schedulers.is_empty() && self.congestion.is_empty()
+        self.schedulers.is_empty() && self.congestion.is_empty() && self.rules.is_empty()
     }
 
     /// Returns a registry of the built-in tables and these classes.
@@ -83,12 +88,21 @@ impl Classes {
         if !self.congestion.is_empty() {
             registry = registry.with::<Controllers>(Arc::<Self>::clone(self));
         }
+        if !self.rules.is_empty() {
+            registry = registry.with::<AbrRules>(Arc::<Self>::clone(self));
+        }
         registry
     }
 
     /// Returns the exception to raise, if a plug-in has failed.
     pub(crate) fn error(&self, py: Python<'_>) -> Option<PyErr> {
         self.outcome.error(py)
+    }
+
+    /// Returns the random stream of the next instance of a kind, which `made` counts.
+    fn next_stream(&self, kind: &str, made: &AtomicU64) -> RandomStream {
+        let number = made.fetch_add(1, Ordering::Relaxed);
+        self.seed.stream(&format!("plugin.{kind}.{number}"))
     }
 
     /// Creates an instance of `class`. `wrap` finds its methods.
@@ -127,8 +141,7 @@ impl Foreign<Schedulers> for Classes {
         (): (),
     ) -> Option<Result<Box<dyn PathScheduler>, PluginError>> {
         let class = self.schedulers.get(&choice.name)?;
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let random = self.seed.stream(&format!("plugin.scheduler.{number}"));
+        let random = self.next_stream(Schedulers::KEY, &self.made[0]);
         let built = self.instance(Schedulers::KEY, class, choice, random, PythonScheduler::new);
         Some(built.map(|scheduler| Box::new(scheduler) as Box<dyn PathScheduler>))
     }
@@ -150,6 +163,23 @@ impl Foreign<Controllers> for Classes {
         let wrap = |py: Python<'_>, plugged| PythonController::new(py, plugged, of_base);
         let built = self.instance(Controllers::KEY, class, choice, random, wrap);
         Some(built.map(|controller| Box::new(controller) as Box<dyn CongestionController>))
+    }
+
+    fn failed(&self) -> bool {
+        self.has_failed()
+    }
+}
+
+impl Foreign<AbrRules> for Classes {
+    fn build(
+        &self,
+        choice: &PluginChoice,
+        (): (),
+    ) -> Option<Result<Box<dyn AbrRule>, PluginError>> {
+        let class = self.rules.get(&choice.name)?;
+        let random = self.next_stream(AbrRules::KEY, &self.made[1]);
+        let built = self.instance(AbrRules::KEY, class, choice, random, PythonRule::new);
+        Some(built.map(|rule| Box::new(rule) as Box<dyn AbrRule>))
     }
 
     fn failed(&self) -> bool {

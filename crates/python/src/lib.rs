@@ -1,5 +1,6 @@
 //! The Python module `anabranch._anabranch`, a thin binding. `error.rs` converts all errors.
 
+mod abr;
 mod capture;
 mod congestion;
 mod error;
@@ -419,9 +420,14 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<views::CongestionEvent>()?;
     module.add_class::<views::LostSegment>()?;
     module.add_class::<views::TransmitStart>()?;
+    module.add_class::<views::PlayerView>()?;
+    module.add_class::<views::Rendition>()?;
+    module.add_class::<views::ChunkSample>()?;
+    module.add_class::<views::Loading>()?;
     module.add_class::<congestion::Window>()?;
     module.add_class::<scheduler::Send>()?;
     module.add_class::<scheduler::Penalise>()?;
     module.add_class::<scheduler::Wait>()?;
+    module.add_class::<abr::Pause>()?;
     Ok(())
 }

@@ -90,11 +90,13 @@ macro_rules! words {
 }
 
 mod controlling;
+mod playing;
 mod scheduling;
 
 pub(crate) use controlling::{
     AckSample, Cause, CongestionEvent, LostSegment, SiblingView, TransmitStart,
 };
+pub(crate) use playing::{ChunkSample, Loading, PlayerView, Rendition};
 pub(crate) use scheduling::{SendRequest, SubflowEvent, SubflowView};
 
 words! {

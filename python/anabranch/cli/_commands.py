@@ -365,13 +365,7 @@ def _plugin_rows(kind: Kind) -> list[dict[str, Any]]:
     from anabranch import plugins
     from anabranch.plugins import load
 
-    known = plugins.catalogue()
-    names = {
-        "scheduler": known.schedulers,
-        "congestion": known.congestion,
-        "path_manager": known.path_managers,
-        "abr": known.abr,
-    }[kind]
+    names = plugins.catalogue().of(kind)
     rows = [(name, text, plugins.parameters(kind, name)) for name, text in names.items()]
     return [
         {"name": name, "description": text, "parameters": [vars(item) for item in own]}

@@ -1,7 +1,7 @@
 """Plug-ins: their names, the checks of them, and the classes that a plug-in in Python uses.
 
-A scheduler or a congestion control is a plain class. It is given by its file (`mine.py:LowestRtt`) or by an
-entry point. The arguments and answers of such a class are here:
+A scheduler, a congestion control or an ABR rule is a plain class. It is given by its file
+(`mine.py:LowestRtt`) or by an entry point. The arguments and answers of such a class are here:
 
 >>> from anabranch.plugins import Send, Wait, candidates  # doctest: +SKIP
 
@@ -29,9 +29,14 @@ from anabranch.plugins.tables import (
 if TYPE_CHECKING:
     from anabranch._anabranch import (
         AckSample,
+        ChunkSample,
         CongestionEvent,
+        Loading,
         LostSegment,
+        Pause,
         Penalise,
+        PlayerView,
+        Rendition,
         Send,
         SendRequest,
         SiblingView,
@@ -46,12 +51,17 @@ if TYPE_CHECKING:
 __all__ = [
     "AckSample",
     "Catalogue",
+    "ChunkSample",
     "CongestionEvent",
     "Kind",
+    "Loading",
     "LostSegment",
     "Parameter",
+    "Pause",
     "Penalise",
+    "PlayerView",
     "PluginFault",
+    "Rendition",
     "Send",
     "SendRequest",
     "SiblingView",
@@ -73,9 +83,14 @@ __all__ = [
 #: The classes of the Rust module that plug-ins use.
 _RUST = {
     "AckSample",
+    "ChunkSample",
     "CongestionEvent",
+    "Loading",
     "LostSegment",
+    "Pause",
     "Penalise",
+    "PlayerView",
+    "Rendition",
     "Send",
     "SendRequest",
     "SiblingView",

@@ -1,7 +1,7 @@
 """Finds a plug-in's class by its file or by an entry point, and reports its faults.
 
 A name with `.py` in it gives file and class: `mine.py:LowestRtt`. Any other name that the simulator's tables
-lack may be an entry point of the group `anabranch.schedulers` or `anabranch.congestion`.
+lack may be an entry point of the group `anabranch.schedulers`, `anabranch.congestion` or `anabranch.abr`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 #: The entry-point groups in which packages announce their plug-ins.
-GROUPS: dict[Kind, str] = {"scheduler": "anabranch.schedulers", "congestion": "anabranch.congestion"}
+GROUPS: dict[Kind, str] = {
+    "scheduler": "anabranch.schedulers",
+    "congestion": "anabranch.congestion",
+    "abr": "anabranch.abr",
+}
 
 _UNKNOWN_NAME = re.compile(r"unknown (?!parameter)")
 _PLACE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>.*))?")
@@ -112,7 +116,7 @@ class Finder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._session = _importing.Session()
-        self.found: dict[Kind, dict[str, Plugged]] = {"scheduler": {}, "congestion": {}}
+        self.found: dict[Kind, dict[str, Plugged]] = {kind: {} for kind in GROUPS}
 
     def check(self, kind: Kind, given: str | Mapping[str, Any], *, typed: bool = False) -> list[PluginFault]:
         """Return the faults of a plug-in, which is given as in a scenario: by name, short form or table.
@@ -209,8 +213,7 @@ def _built(
 
 def _tables(kind: Kind) -> Mapping[str, str]:
     """Return the names of a kind in the simulator's own tables."""
-    known = tables.catalogue()
-    return known.schedulers if kind == "scheduler" else known.congestion
+    return tables.catalogue().of(kind)
 
 
 def names(kind: Kind) -> list[str]:
@@ -371,7 +374,7 @@ def _class(loaded: ModuleType, name: str, kind: Kind, file: str) -> type:
     }
     if not name:
         fitting = [key for key, value in own.items() if protocol.is_one(value, kind)]
-        hint = f"for example `{file}:{(fitting or ['LowestRtt'])[0]}`"
+        hint = f"for example `{file}:{(fitting or ['Mine'])[0]}`"
         raise FaultyPluginError(PluginFault(path=(), message=f"a file without a class: `{file}`", hint=hint))
     if found is not None:
         raise FaultyPluginError(PluginFault(path=(), message=f"not a class: `{name}` in {file}"))

@@ -1,4 +1,4 @@
-"""The required and the optional members of a scheduler or a congestion control."""
+"""The required and the optional members of a plug-in's class, by its kind."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NEEDED: dict[Kind, dict[str, tuple[str, ...]]] = {
     "scheduler": {"schedule": ("request", "subflows")},
     "congestion": {"on_ack": ("ack", "window"), "on_congestion": ("event", "window")},
+    "abr": {"choose": ("player",)},
 }
 OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
     "scheduler": {
@@ -34,6 +35,7 @@ OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
         "on_window_changed": ("cause", "window"),
         "undo_cwnd": ("window", "prior_cwnd"),
     },
+    "abr": {"on_chunk": ("chunk",), "abandons": ("player", "loading")},
 }
 #: The optional attributes of a class.
 ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
@@ -48,9 +50,13 @@ ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
         "counts_marks",
         "builds_on",
     ),
+    "abr": (),
 }
-_OTHER: dict[Kind, Kind] = {"scheduler": "congestion", "congestion": "scheduler"}
-_NOUNS: dict[Kind, str] = {"scheduler": "scheduler", "congestion": "congestion control"}
+_NOUNS: dict[Kind, str] = {
+    "scheduler": "a scheduler",
+    "congestion": "a congestion control",
+    "abr": "an ABR rule",
+}
 
 
 def is_one(plugin: type, kind: Kind) -> bool:
@@ -62,6 +68,11 @@ def _needed(plugin: type, kind: Kind) -> dict[str, tuple[str, ...]]:
     """Return the required methods: none for a congestion control that builds on one of the table."""
     scheduler = callable(getattr(plugin, "schedule", None))
     return {} if kind == "congestion" and _builds(plugin) and not scheduler else NEEDED[kind]
+
+
+def _also(plugin: type, kind: Kind) -> list[Kind]:
+    """Return the other kinds whose methods a class has."""
+    return [other for other in NEEDED if other != kind and is_one(plugin, other)]
 
 
 def _builds(plugin: type) -> bool:
@@ -79,9 +90,8 @@ def _missing(plugin: type, kind: Kind) -> Iterator[PluginFault]:
     where, line = place(plugin)
     for name, arguments in _needed(plugin, kind).items():
         if not callable(getattr(plugin, name, None)):
-            hint = f"a {_NOUNS[kind]} needs `{_call(name, arguments)}`"
-            if is_one(plugin, _OTHER[kind]):
-                hint += f"; this is a {_NOUNS[_OTHER[kind]]}"
+            hint = f"{_NOUNS[kind]} needs `{_call(name, arguments)}`"
+            hint += "".join(f"; this is {_NOUNS[other]}" for other in _also(plugin, kind))
             message = f"no method `{name}` in class {plugin.__name__}"
             yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
 
@@ -114,13 +124,13 @@ def _built(plugin: type, kind: Kind) -> dict[str, tuple[str, ...]]:
 def _unheard(plugin: type, kind: Kind) -> Iterator[PluginFault]:
     """Return the methods that begin with `on_` and are never called."""
     known = {**NEEDED[kind], **OPTIONAL[kind]}
-    if is_one(plugin, _OTHER[kind]):
-        known |= NEEDED[_OTHER[kind]] | OPTIONAL[_OTHER[kind]]
+    for other in _also(plugin, kind):
+        known |= NEEDED[other] | OPTIONAL[other]
     for name in dir(plugin):
         if name.startswith("on_") and name not in known:
             where, line = place(plugin, name)
             hint = did_you_mean(name, [key for key in known if key.startswith("on_")])
-            message = f"nothing calls `{name}` of a {_NOUNS[kind]}"
+            message = f"nothing calls `{name}` of {_NOUNS[kind]}"
             yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
 
 

@@ -83,6 +83,16 @@ class Catalogue:
     profiles: Mapping[str, str]
     parts: Mapping[str, str]
 
+    def of(self, kind: Kind) -> Mapping[str, str]:
+        """Return the plug-ins of a kind."""
+        named: dict[Kind, Mapping[str, str]] = {
+            "scheduler": self.schedulers,
+            "congestion": self.congestion,
+            "path_manager": self.path_managers,
+            "abr": self.abr,
+        }
+        return named[kind]
+
 
 def module() -> ModuleType:
     """Return the Rust module.

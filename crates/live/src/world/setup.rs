@@ -39,16 +39,17 @@ fn client_side(
     opened: Option<Side>,
     begin: Instant,
     secret: Seed,
+    registry: &Registry,
 ) -> Result<Side, LiveError> {
     let (Some(end), Some(mut side)) = (&ends.client, opened) else {
-        let application = application::client(plan, media, 0, begin)?;
+        let application = application::client(plan, media, 0, begin, registry)?;
         let host = client(plan, Endpoint::new("client", secret), application)?;
         return Ok(Side::Endpoint(Box::new(host)));
     };
     if let Side::Kernel { host, .. } = &mut side
         && ends.application
     {
-        let application = application::client(plan, media, 0, begin)?;
+        let application = application::client(plan, media, 0, begin, registry)?;
         let family = plan.paths[0].family;
         let remote = server_address(family, 0, served_at(plan.application.kind));
         let route = (client_address(family, 0, 0, 0), remote);
@@ -118,7 +119,7 @@ impl<'a> World<'a> {
         };
         let crossing = Crossing::new(plan, &registry, begin)?;
         let secret = secret_seed().map_err(tried("reading random numbers"))?;
-        let client = client_side(plan, &media, &ends, clients, begin, secret)?;
+        let client = client_side(plan, &media, &ends, clients, begin, secret, &registry)?;
         let endpoint = server(plan, &endpoints, secret);
         let origins = ends.origin.clone().map(Origins::new);
         let origins_of = origins.as_ref();

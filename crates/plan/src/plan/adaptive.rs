@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_media::{AdaptiveConfig, Ladder, SyntheticLadder, build_abr};
+use anabranch_media::{AbrRule, AdaptiveConfig, Ladder, SyntheticLadder, build_abr};
 use anabranch_plugin::{PluginChoice, Registry};
 use serde::Deserialize;
 
@@ -45,10 +45,13 @@ pub struct AdaptivePlan {
 }
 
 impl AdaptivePlan {
-    /// Checks the ABR rule by building it once.
-    pub(super) fn check(&self) -> Result<(), PlanError> {
-        let built = build_abr(&self.abr, &Registry::TABLES);
-        built.map(drop).map_err(|error| PlanError::from(error).at("abr"))
+    /// Builds the ABR rule.
+    ///
+    /// # Errors
+    /// Returns an error for an unknown rule, or for a parameter that is unknown or out of range.
+    pub(crate) fn rule(&self, registry: &Registry) -> Result<Box<dyn AbrRule>, PlanError> {
+        let built = build_abr(&self.abr, registry);
+        built.map_err(|error| PlanError::from(error).at("abr").at("adaptive").at("application"))
     }
 }
 

@@ -82,7 +82,7 @@ impl<'a> World<'a> {
         for id in 0..plan.clients {
             let offset = if id == 0 { 0.0 } else { starts.uniform() };
             let start = begin + Duration::from_secs_f64(offset);
-            let application = application::client(plan, &world.media, id, start)?;
+            let application = application::client(plan, &world.media, id, start, &world.registry)?;
             let node = world.add_node(Node::Station(world.stations.len()));
             world.schedule.set(node, Some(start));
             let host = client(plan, Endpoint::new(&format!("client.{id}"), seed), application)?;
