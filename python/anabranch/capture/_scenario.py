@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
 from anabranch._numbers import decimal
+from anabranch.capture import _film, _queue
 from anabranch.metrics._rows import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from anabranch._run import Run
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
 _STEP_S = 1.0
 #: A round-trip time that is longer than the least one by this factor shows a queue.
 _QUEUED = 1.25
-#: Above this share of the range of round-trip times, a lost segment met a full queue.
-_FULL = 0.7
+#: A second has a queue if more tenths of it than these have segments, and all of them show one.
+_LEAST_TICKS = 4
+#: The least number of seconds with a queue that show whether packets arrive together.
+_LEAST_SHARES = 2
+#: Rates that differ by less than this share agree.
+_NEAR = 0.1
 #: Bytes of headers of a segment with the usual options.
 _HEADERS = 72
 #: The rate of a direction in which only acknowledgements were sent.
@@ -70,12 +75,7 @@ class PathFound:
     @property
     def filled(self) -> list[float]:
         """The rates, with the rate before an unknown one, or at the beginning the first that is known."""
-        known = next((rate for rate in self.rates if rate is not None), 1.0)
-        result = []
-        for rate in self.rates:
-            known = known if rate is None else rate
-            result.append(known)
-        return result
+        return _filled(self.rates)
 
     @property
     def unknown(self) -> list[tuple[int, int]]:
@@ -136,34 +136,38 @@ def _path(
     key = "syn_to_syn_ack_ms" if side == "client" else "syn_ack_to_ack_ms"
     shakes = [part.stream[key] for part in parts if part.stream[key] is not None and part.stream["syns"] == 1]
     least = min([*times.values(), *shakes], default=50.0)
-    most = sorted(times.values())[int(0.99 * (len(times) - 1))] if times else least
     size = max((part.stream[part.down]["longest_payload"] for part in parts), default=1400) or 1400
     rates, is_lower_bound = _rates(down, times, least, begin, seconds, side, 1 + _HEADERS / size)
-    known = [rate for rate in rates if rate is not None]
-    full, lost, sent = 0, 0.0, 0.0
-    for row in down:
-        new = row["throughput_mbps"] * 1e6 / 80
-        missing = row["skipped_bytes"] if side != "server" else row["resent_mbps"] * 1e6 / 80
-        tick = round(row["t_s"] * 10)
-        # The queue was full when the next segment left: up to a round-trip time earlier or later.
-        near = max((times[at] for at in range(tick - 3, tick + 4) if at in times), default=least)
-        is_full = most > least + 20 and near > least + _FULL * (most - least)
-        if is_full:
-            full += missing > 0
-        else:
-            lost, sent = lost + missing, sent + new + missing
-    packets = 0.0
-    if known:
-        packets = (most - least) / 1e3 * median(known) * 1e6 / 8 / (size + _HEADERS)
+    per_s = [rate * 1e6 / 8 / (size + _HEADERS) for rate in _filled(rates)]
+    found = _queue.queue(list(_ticks(down, side, size)), times, least, per_s, round(begin * 10))
+    packets = round(found.packets if found.was_full else 1.5 * found.packets)
     return PathFound(
         name=name,
         rtt_ms=least,
         rates=rates,
         is_lower_bound=is_lower_bound,
-        loss=lost / sent if sent else 0.0,
-        queue_packets=max(round(packets), 5) if full else max(round(1.5 * packets), _LEAST_PACKETS),
-        queue_was_full=full > 0,
+        loss=found.loss,
+        queue_packets=max(packets, 5 if found.was_full else _LEAST_PACKETS),
+        queue_was_full=found.was_full,
     )
+
+
+def _ticks(down: Sequence[Mapping[str, Any]], side: str | None, size: float) -> Iterator[_queue.Tick]:
+    """Yield the tenths of a second of samples, with segments of a size as packets."""
+    for row in down:
+        new = row["throughput_mbps"] * 1e6 / 80
+        missing = row["skipped_bytes"] if side != "server" else row["resent_mbps"] * 1e6 / 80
+        yield _queue.Tick(number=round(row["t_s"] * 10), sent=(new + missing) / size, lost=missing / size)
+
+
+def _filled(rates: Sequence[float | None]) -> list[float]:
+    """Return rates with the rate before an unknown one, or at the beginning the first that is known."""
+    known = next((rate for rate in rates if rate is not None), 1.0)
+    result = []
+    for rate in rates:
+        known = known if rate is None else rate
+        result.append(known)
+    return result
 
 
 def _rates(
@@ -188,24 +192,73 @@ def _rates(
             continue
         if row["pair_mbps"] is not None:
             pairs[second].append(row["pair_mbps"])
-        carried[second][tick] = carried[second].get(tick, 0.0) + acked * 80e-6 * wire
-    if side != "server":
-        return [median(own) if len(own) > 1 else None for own in pairs], False
-
+        rate = acked * 80e-6 if side == "server" else row["throughput_mbps"]
+        carried[second][tick] = carried[second].get(tick, 0.0) + rate * wire
     queued = [
         fmean(own.values())
-        if len(own) > 4 and all(times.get(tick, 0.0) > _QUEUED * least_ms for tick in own)
+        if len(own) > _LEAST_TICKS and all(times.get(tick, 0.0) > _QUEUED * least_ms for tick in own)
         else None
         for own in carried
     ]
+    if side != "server":
+        busy = _busy(times, least_ms)
+        starts = (round(begin * 10) + 10 * second for second in range(seconds))
+        whole = [
+            sum(own.values()) / 10 if busy.issuperset(range(start, start + 10)) else None
+            for start, own in zip(starts, carried, strict=True)
+        ]
+        return _paired([median(own) if len(own) > 1 else None for own in pairs], whole), False
     if any(rate is not None for rate in queued):
         return queued, False
     most = max((fmean(own.values()) for own in carried if own), default=1.0)
     return [most] * seconds, True
 
 
-def write(path: Path, capture: Capture, traced: Traced, run: Run) -> list[Path]:
-    """Write a scenario, and a recording for each path into the same folder. Return the files.
+def _busy(times: Mapping[int, float], least_ms: float) -> set[int]:
+    """Return the tenths of a second in which the link was busy: in some a segment arrived that had waited.
+
+    The link was busy as long as the segment waited.
+    """
+    return {
+        tick - before
+        for tick, time in times.items()
+        if time > _QUEUED * least_ms
+        for before in range(int((time - least_ms) / 100) + 1)
+    }
+
+
+def _paired(pairs: Sequence[float | None], queued: Sequence[float | None]) -> list[float | None]:
+    """Return the rate of each second at the client, from segments that followed one another.
+
+    The median of their rates is exact on a link of constant rate. A varying link carries another rate on
+    average, and a radio that sends several packets at once lets them arrive faster than it carries them. In a
+    second in which a queue never ended, the bytes that arrived are the rate; such seconds also show by how
+    much the rates of other seconds are too high.
+    """
+    both = [(pair, own) for pair, own in zip(pairs, queued, strict=True) if pair and own is not None]
+    share = median(own / pair for pair, own in both) if len(both) >= _LEAST_SHARES else 1.0
+    if share > 1 - _NEAR:
+        share = 1.0
+    result = []
+    for pair, own in zip(pairs, queued, strict=True):
+        if pair is None or (own is not None and abs(own / pair - 1) > _NEAR):
+            result.append(own)
+        else:
+            result.append(share * pair if own is None else pair)
+    return result
+
+
+def write(path: Path, capture: Capture, traced: Traced, run: Run, *, ladder: str | None = None) -> list[Path]:
+    """Write a scenario, and its recordings and playlist into the same folder. Return the files.
+
+    Parameters
+    ----------
+    path
+        The file of the scenario.
+    capture, traced, run
+        The session.
+    ladder
+        The ladder of the film as a scenario names it. None takes it from the chunks of the session.
 
     Raises
     ------
@@ -223,9 +276,9 @@ def write(path: Path, capture: Capture, traced: Traced, run: Run) -> list[Path]:
         _files.write(file, "\n".join(["t_s,rate_mbps", *lines, ""]), "the recording")
         files.append(file)
         blocks.append(_block(one, number, file.name))
-    text = "\n".join([*_head(run), *_application(run), "", *blocks])
-    _files.write(path, text, "the scenario")
-    return [path, *files]
+    played, more = _film.application(run, path.with_name(f"{path.stem}-film.m3u8"), ladder)
+    _files.write(path, "\n".join([*_head(run), *played, "", *blocks]), "the scenario")
+    return [path, *files, *more]
 
 
 def _head(run: Run) -> list[str]:
@@ -238,56 +291,6 @@ def _head(run: Run) -> list[str]:
         'description = "a captured session"',
         "",
     ]
-
-
-def _application(run: Run) -> list[str]:
-    """Return the table of the application."""
-    chunks = [row for row in run.rows("chunks") if row["track"] == "video" and row["done_s"] is not None]
-    ladder = [row for row in run.rows("renditions") if row["track"] == "video" and row["height"]]
-    if not chunks or not ladder:
-        (own,) = run.rows("connections")
-        note = (
-            []
-            if len(run.rows("requests")) < 2
-            else ["# The single requests of the session are not repeated."]
-        )
-        return [*note, "[application]", 'kind = "bulk"', f'bytes = "{own["bytes_read"]} B"']
-    lines = ["[application]", 'kind = "adaptive"', 'abr = "hlsjs"  # the rule of the player is not known']
-    whole = [row["duration_s"] for row in ladder if row["duration_s"]]
-    each = median(row["duration_s"] for row in chunks)
-    length = max(whole, default=sum(row["duration_s"] for row in chunks))
-    rungs = [f'    {{ height = {row["height"]}, bitrate = "{_bps(row, chunks)} bit/s" }},' for row in ladder]
-    lines += [
-        "",
-        "[application.ladder]",
-        f'chunk = "{each:g} s"',
-        f'length = "{length:g} s"',
-        f'spread = "{_spread(chunks):.0f} %"',
-        "renditions = [",
-        *rungs,
-        "]",
-        "",
-        "[application.player]",
-        'model = "hlsjs"',
-    ]
-    return lines
-
-
-def _bps(rung: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]]) -> int:
-    """Return the mean rate of a rendition: measured if enough of it was requested, else declared."""
-    own = [row for row in chunks if row["rendition"] == rung["rendition"]]
-    if len(own) >= 5:
-        return int(8 * sum(row["bytes"] for row in own) / sum(row["duration_s"] for row in own))
-    return int(rung["average_bps"] or rung["bandwidth_bps"] / 1.2)
-
-
-def _spread(chunks: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest difference of a chunk's rate from the mean of its rendition, in percent."""
-    rates: dict[int, list[float]] = {}
-    for row in chunks:
-        rates.setdefault(row["rendition"], []).append(row["bytes"] / row["duration_s"])
-    parts = [abs(one / fmean(own) - 1) for own in rates.values() if len(own) >= 5 for one in own[:-1]]
-    return min(100 * max(parts, default=0.2), 90)
 
 
 def _block(one: PathFound, number: int, file: str) -> str:

@@ -24,6 +24,16 @@ _Scenario = Annotated[
     Path | None,
     typer.Option(metavar="FILE.toml", help="Write the session as a scenario, with recordings beside it."),
 ]
+_Ladder = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LADDER", help="The film of the scenario: a name, a playlist or manifest, or its URL."
+    ),
+]
+_Session = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The session of the page or scenario: `MPTCP 0`, `TCP 3`."),
+]
 _Samples = Annotated[
     Path | None, typer.Option(metavar="FILE.csv", help="Write rates and times every 0.1 s as CSV.")
 ]
@@ -56,10 +66,8 @@ def capture(
         ),
     ] = None,
     scenario: _Scenario = None,
-    session: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The session of the page or scenario: `MPTCP 0`, `TCP 3`."),
-    ] = None,
+    ladder: _Ladder = None,
+    session: _Session = None,
     samples: _Samples = None,
     log: _Log = None,
     log_offset: _LogOffset = None,
@@ -89,8 +97,9 @@ def capture(
     inputs = [(file, "the capture")]
     inputs += [(path, name) for path, name in ((other, "the second capture"), (log, "the log")) if path]
     _refuse([(samples, "--samples"), (report, "--report"), (scenario, "--scenario")], inputs)
-    wanted = any(one is not None for one in (report, session, scenario, log))
+    wanted = any(one is not None for one in (report, session, scenario, log, ladder))
     _refuse_together(other if wanted else None, log_offset if log is None else None)
+    _refuse_ladder(ladder, scenario)
     if other is not None:
         _capture_pair.tell(file, other, as_json=as_json, samples=samples)
         return
@@ -105,7 +114,7 @@ def capture(
     if wanted or (as_json and found):
         traced = _traced(read, session, log, log_offset)
         run = traced.run()
-        _write(read, traced, run, report, scenario)
+        _write(read, traced, run, report, scenario, ladder)
         logged = () if log is None else traced.session
     if as_json:
         _json(read, found, run)
@@ -135,6 +144,26 @@ def _refuse_together(other: Path | None, offset_s: float | None) -> None:
         raise InputError([Fault(message=message, where=str(other))])
     if offset_s is not None:
         raise InputError([Fault(message="an offset needs a log: give `--log FILE`", where="--log-offset")])
+
+
+def _refuse_ladder(ladder: str | None, scenario: Path | None) -> None:
+    """Refuse a ladder without a scenario, and one that cannot be read.
+
+    Raises
+    ------
+    InputError
+        When either is given.
+    """
+    from anabranch.errors import Fault, InputError
+
+    if ladder is None:
+        return
+    if scenario is None:
+        message = "a ladder is the film of a scenario: give `--scenario FILE.toml`"
+        raise InputError([Fault(message=message, where="--ladder")])
+    from anabranch.media.ladders import open_ladder
+
+    open_ladder(ladder, [scenario.parent])
 
 
 def _warn(read: Capture) -> None:
@@ -187,7 +216,9 @@ def _viewer(run: Run | None) -> None:
         _console.out(sentence)
 
 
-def _write(read: Capture, traced: Traced, run: Run, report: Path | None, scenario: Path | None) -> None:
+def _write(
+    read: Capture, traced: Traced, run: Run, report: Path | None, scenario: Path | None, ladder: str | None
+) -> None:
     """Write the page and the scenario of a session."""
     from anabranch import capture as captures
 
@@ -195,7 +226,7 @@ def _write(read: Capture, traced: Traced, run: Run, report: Path | None, scenari
         run.report(report)
         _console.note(f"report: {report}")
     if scenario is not None:
-        for written in captures.write_scenario(scenario, read, traced, run):
+        for written in captures.write_scenario(scenario, read, traced, run, ladder=ladder):
             _console.note(f"wrote {written}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,10 @@ _UNSEEN = (
 )
 _UNSEEN_1 = "the length of a stall in version 1: it is estimated from the buffer (`bl`) and `su`"
 _UNSEEN_TIME = "times: the lines have none"
+#: The types of objects (`ot`) of each track.
+_KINDS = {"video": {"v", "av"}, "audio": {"a"}}
+#: A height in the address of a chunk: `film/720p/3.ts`.
+_HEIGHT = re.compile(r"(?<![0-9A-Za-z])([1-9][0-9]{2,3})p(?![0-9A-Za-z])")
 
 
 def read(file: str, lines: Sequence[str], *, session: str | None = None) -> PlayerLog:
@@ -100,7 +105,8 @@ class _Session:
         """Add the requests, the chunks, the renditions and the buffer."""
         rates = {track: self._rates(track) for track in ("video", "audio")}
         for track, known in rates.items():
-            self.found.renditions += ladder([(1e3 * one, None, f"{one:g} kbit/s") for one in known], track)
+            rungs = [(1e3 * one, self._height(track, one), f"{one:g} kbit/s") for one in known]
+            self.found.renditions += ladder(rungs, track)
         indices: Counter[str] = Counter()
         for one in self.own:
             at_s, cmcd = self._at(one), dict(one.cmcd)
@@ -126,10 +132,24 @@ class _Session:
             self.found.buffer(at_s, None if held_ms is None or kind == "a" else held_ms / 1e3)
 
     def _rates(self, track: str) -> list[float]:
-        """Return the rates of the requested chunks of a track, kbit/s, the lowest first."""
-        kinds = {"a"} if track == "audio" else {"v", "av"}
-        own = (number(dict(one.cmcd), "br") for one in self.own if one.cmcd.get("ot") in kinds)
-        return sorted({rate for rate in own if rate is not None})
+        """Return the rates of a track's requested chunks and its highest one, kbit/s, the lowest first."""
+        own = [dict(one.cmcd) for one in self.own if one.cmcd.get("ot") in _KINDS[track]]
+        rates = {rate for cmcd in own if (rate := number(cmcd, "br")) is not None}
+        # A list of version 2 has the highest rate of each track: that of the pictures is the larger one.
+        tops = (numbers(cmcd, "tb") for cmcd in own)
+        top = max((max(one) for one in tops if one and (len(one) == 1 or track == "video")), default=0.0)
+        return sorted(rates | {top} if rates and top > max(rates) else rates)
+
+    def _height(self, track: str, rate: float) -> int | None:
+        """Return the height that the addresses of a rendition's chunks name; None if none or several."""
+        found = {
+            int(named[1])
+            for one in self.own
+            if one.cmcd.get("ot") in _KINDS[track]
+            and number(dict(one.cmcd), "br") == rate
+            and (named := _HEIGHT.search(one.resource))
+        }
+        return found.pop() if track == "video" and len(found) == 1 else None
 
     def _play(self) -> None:
         """Add the events of playback."""

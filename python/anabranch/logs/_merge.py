@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from anabranch.capture import NEEDS_LOG, Traced
 from anabranch.errors import Fault, InputError
@@ -128,6 +129,8 @@ def merge(traced: Traced, log: PlayerLog, *, offset_s: float | None = None) -> T
     for name in ("requests", "chunks", "renditions"):
         if not tables.get(name):
             tables[name] = moved[name]
+    if not traced.tables.get("chunks"):
+        tables["chunks"] = _answered(tables["chunks"], traced.tables.get("requests", ()))
     tables["player"] = _buffers(tables["player"], moved["player"])
     duration_s = max(traced.summary["duration_s"], log.last_s + shift_s)
     tables["connections"] = [{**row, "duration_s": duration_s} for row in tables["connections"]]
@@ -187,6 +190,32 @@ def _first(captured: Sequence[Mapping[str, Any]], logged: Sequence[Mapping[str, 
     name = str(logged[0]["resource"]).partition("?")[0] if logged else ""
     same = (row["t_s"] for row in captured if str(row["resource"]).partition("?")[0] == name)
     return next(same, min((row["t_s"] for row in captured), default=None))
+
+
+def _answered(
+    chunks: Sequence[dict[str, Any]], captured: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return a log's chunks; those without a size have size and times of their captured responses.
+
+    The captured requests for a resource are those of the log in the same order.
+    """
+    responses: dict[str, list[Mapping[str, Any]]] = {}
+    for row in captured:
+        responses.setdefault(_path(row), []).append(row)
+    found = []
+    for chunk in chunks:
+        own = responses.get(_path(chunk), [])
+        response = own.pop(0) if own else None
+        if response is None or response["done_s"] is None or chunk.get("bytes") is not None:
+            found.append(chunk)
+        else:
+            found.append({**chunk, **{name: response[name] for name in ("bytes", "first_byte_s", "done_s")}})
+    return found
+
+
+def _path(row: Mapping[str, Any]) -> str:
+    """Return the path of a request's resource, without host, query and first slash."""
+    return urlsplit(str(row.get("resource", ""))).path.lstrip("/")
 
 
 def _buffers(rows: Sequence[dict[str, Any]], logged: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -386,8 +386,11 @@ def _by_path(missing: Missing) -> dict[str, dict[str, float]]:
 
 
 def _in_flight(flows: Sequence[Mapping[str, Any]]) -> float:
-    """Return about how many bits are in flight: acknowledgements may lag behind reads by as much."""
-    return 8.0 * SEGMENT * sum(int(row["in_flight_segments"]) for row in flows)
+    """Return about how many bits are in flight: acknowledgements may lag behind reads by as much.
+
+    A capture at the client does not show them. It has the acknowledgements as the client sends them.
+    """
+    return 8.0 * SEGMENT * sum(int(row["in_flight_segments"] or 0) for row in flows)
 
 
 def _is_full(row: Mapping[str, Any]) -> bool:

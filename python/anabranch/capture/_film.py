@@ -1,0 +1,178 @@
+"""The application of a scenario that repeats a captured session.
+
+Chunks and their renditions come from playlists in the capture, from the log of the player, or from a ladder
+that the user names. Then the scenario plays the film with an adaptive player. Without them, the scenario
+transfers the same bytes.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from anabranch._run import Run
+
+#: The least number of chunks that give the mean rate of their rendition.
+_LEAST_CHUNKS = 5
+#: BANDWIDTH over the mean rate, if no chunk shows it.
+_PEAK = 1.2
+#: A film that ended with the session lacks less than this at its end, in seconds.
+_NEAR_END_S = 1.0
+#: Film behind the end of a session that was cut off: a faster network would have requested it, in seconds.
+_MORE_S = 120.0
+#: A session without a film is taken for one with pauses if it was silent for this share of the time.
+_PAUSED = 0.2
+#: The rule of adaptation of a player, by the kind of its log.
+_RULES = {"dash.js": "throughput"}
+
+
+def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], list[Path]]:
+    """Return the lines of the scenario's application, and the files that it needs.
+
+    Parameters
+    ----------
+    run
+        The session.
+    master
+        The file for the playlist of a film that is known from its chunks.
+    ladder
+        The ladder of the film as a scenario names it; None if the user gave none.
+
+    Raises
+    ------
+    MissingError
+        When the playlist cannot be written.
+    """
+    if ladder is not None:
+        film = [f"ladder = {_quoted(ladder)}"]
+        return [*_adaptive(run), *_until(run, None), *film, "", *_player()], []
+    chunks = [
+        row
+        for row in run.rows("chunks")
+        if row["track"] == "video" and row["bytes"] and row["duration_s"] and row["rendition"] is not None
+    ]
+    rungs = [row for row in run.rows("renditions") if row["track"] == "video"]
+    if not chunks or not rungs:
+        return _transfer(run), []
+    sound = _sound(run)
+    _files.write(master, _playlist(rungs, chunks, sound), "the playlist")
+    whole = max((row["duration_s"] for row in rungs if row["duration_s"]), default=None)
+    until = _until(run, whole)
+    requested = sum({row["index"]: row["duration_s"] for row in chunks}.values())
+    length = whole or (max(requested, run.summary["duration_s"]) + _MORE_S if until else requested)
+    film = [
+        "[application.ladder]",
+        f"master = {_quoted(master.name)}",
+        f'chunk = "{median(row["duration_s"] for row in chunks):g} s"',
+        f'length = "{length:.10g} s"',
+        f'spread = "{_spread(chunks):.0f} %"',
+    ]
+    notes = ["# The sound is part of the chunks with pictures."] if sound else []
+    if whole is None:
+        notes.append("# Renditions that the player did not request are missing, except the highest.")
+    return [*notes, *_adaptive(run), *until, "", *film, "", *_player()], [master]
+
+
+def _quoted(text: str) -> str:
+    """Return a string of TOML."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _adaptive(run: Run) -> list[str]:
+    """Return the head of an adaptive application."""
+    rule = _RULES.get(run.summary.get("log", {}).get("kind"), "hlsjs")
+    return ["[application]", 'kind = "adaptive"', f'abr = "{rule}"  # the rule of the player is not known']
+
+
+def _player() -> list[str]:
+    """Return the table of the player."""
+    return ["[application.player]", 'model = "hlsjs"']
+
+
+def _until(run: Run, whole_s: float | None) -> list[str]:
+    """Return the duration of a session that ended before its film, or perhaps did."""
+    if any(row["event"] == "end" for row in run.rows("playback")):
+        return []
+    requested = sum(
+        {
+            row["index"]: row["duration_s"] or 0.0 for row in run.rows("chunks") if row["track"] == "video"
+        }.values()
+    )
+    if whole_s is not None and requested > whole_s - _NEAR_END_S:
+        return []
+    return [f'duration = "{run.summary["duration_s"]:.3f} s"  # the film goes on']
+
+
+def _transfer(run: Run) -> list[str]:
+    """Return the application of a session without a known film."""
+    (own,) = run.rows("connections")
+    notes = []
+    if len(run.rows("requests")) > 1:
+        notes.append("# The single requests of the session are not repeated.")
+    pauses = sum(row["gap_s"] for row in run.rows("gaps") if row["gap_s"] >= 1.0)
+    if pauses > _PAUSED * run.summary["duration_s"]:
+        notes.append(
+            f"# The session had pauses of {pauses:.0f} s in all, which this transfer has not. "
+            "If it played a film, give --log or --ladder."
+        )
+    return [*notes, "[application]", 'kind = "bulk"', f'bytes = "{own["bytes_read"]} B"']
+
+
+def _sound(run: Run) -> int:
+    """Return the mean rate of separate sound, in bit/s; 0 without any."""
+    own = [
+        row for row in run.rows("chunks") if row["track"] == "audio" and row["bytes"] and row["duration_s"]
+    ]
+    return int(8 * sum(row["bytes"] for row in own) / sum(row["duration_s"] for row in own)) if own else 0
+
+
+def _playlist(rungs: Sequence[Mapping[str, Any]], chunks: Sequence[Mapping[str, Any]], sound: int) -> str:
+    """Return a master playlist with the declared and the mean rates of the renditions."""
+    peak = _peak(rungs, chunks)
+    lines = ["#EXTM3U"]
+    for row in rungs:
+        mean = _mean_bps(row, chunks, peak)
+        declared = row["bandwidth_bps"] or int(mean * peak)
+        height = int(row["height"] or 0)
+        width = int(row["width"] or 0) or 2 * round(height * 8 / 9)
+        size = f",RESOLUTION={width}x{height}" if height else ""
+        rates = f"BANDWIDTH={declared + sound},AVERAGE-BANDWIDTH={mean + sound}"
+        lines += [f"#EXT-X-STREAM-INF:{rates}{size}", f"{row['rendition']}/index.m3u8"]
+    return "\n".join([*lines, ""])
+
+
+def _peak(rungs: Sequence[Mapping[str, Any]], chunks: Sequence[Mapping[str, Any]]) -> float:
+    """Return the declared rate over the mean rate, of all requested chunks."""
+    declared = {row["rendition"]: row["bandwidth_bps"] for row in rungs if row["bandwidth_bps"]}
+    own = [row for row in chunks if row["rendition"] in declared]
+    if not own:
+        return _PEAK
+    most: float = sum(declared[row["rendition"]] * row["duration_s"] for row in own)
+    bits: int = sum(8 * row["bytes"] for row in own)
+    return max(most / bits, 1.0)
+
+
+def _mean_bps(rung: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]], peak: float) -> int:
+    """Return the mean rate of a rendition: measured if enough of it was requested, else declared."""
+    own = [row for row in chunks if row["rendition"] == rung["rendition"]]
+    if len(own) >= _LEAST_CHUNKS or (own and not rung["bandwidth_bps"]):
+        return int(8 * sum(row["bytes"] for row in own) / sum(row["duration_s"] for row in own))
+    return int(rung["average_bps"] or (rung["bandwidth_bps"] or 0) / peak)
+
+
+def _spread(chunks: Sequence[Mapping[str, Any]]) -> float:
+    """Return the largest difference of a chunk's rate from the mean of its rendition, in percent."""
+    rates: dict[int, list[float]] = {}
+    for row in chunks:
+        rates.setdefault(row["rendition"], []).append(row["bytes"] / row["duration_s"])
+    parts = [
+        abs(one / fmean(own) - 1) for own in rates.values() if len(own) >= _LEAST_CHUNKS for one in own[:-1]
+    ]
+    return min(100 * max(parts, default=0.2), 90)

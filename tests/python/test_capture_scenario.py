@@ -1,0 +1,181 @@
+"""A captured session as a scenario: what it assumes of the film, of queues, of losses and of rates."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from typer.testing import CliRunner
+
+import anabranch
+from anabranch import capture, logs
+from anabranch.capture import _queue, _scenario
+from anabranch.capture._queue import Tick
+from anabranch.cli._app import app
+from anabranch.metrics import cmcd
+
+pytestmark = pytest.mark.module
+
+#: A minute of the film of UQ18's server in Japan, cut off by the duration.
+_KEYS = {"application.duration": "60 s"}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Return an adaptive run that was cut off, its capture at the client, and its log."""
+    folder = tmp_path_factory.mktemp("film")
+    run = anabranch.run("adaptive-two-paths", set=_KEYS, pcapng=folder / "film.pcapng")
+    text = cmcd.text(cmcd.reports(run.tables, session="x", version=1), "json")
+    (folder / "cmcd.json").write_text(text, encoding="utf-8")
+    return run, folder / "film.pcapng", folder / "cmcd.json"
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["capture", *map(str, arguments)])
+
+
+def ticks(sent, lost):
+    return [
+        Tick(number=number, sent=one, lost=two)
+        for number, (one, two) in enumerate(zip(sent, lost, strict=True))
+    ]
+
+
+def test_loss_is_that_of_single_packets():
+    # One of ten tenths with ten packets each has a burst of eight: (1 - p)^10 = 0.9, so p = 1 - 0.9^(1/10).
+    assert _queue.loss(ticks([10] * 10, [0] * 9 + [8])) == pytest.approx(1 - 0.9**0.1, rel=1e-6)
+    # One single packet of the hundred was lost.
+    assert _queue.loss(ticks([10] * 10, [0] * 9 + [1])) == pytest.approx(0.01, rel=1e-6)
+    assert _queue.loss(ticks([10] * 4, [2] * 4)) == pytest.approx(0.2, rel=1e-6)
+    assert _queue.loss(ticks([10] * 4, [0] * 4)) == 0.0
+
+
+def test_a_queue_has_the_packets_that_were_carried_while_a_segment_waited():
+    # 500 packets/s for 5 s and then 50. A full queue of 50 packets takes 100 ms, and then 1 s. The losses met it.
+    times = dict.fromkeys(range(50), 150.0) | dict.fromkeys(range(20, 24), 200.0)
+    times |= dict.fromkeys(range(62, 100), 600.0) | dict.fromkeys(range(80, 84), 1100.0)
+    lost = [1.0 if tick in {21, 22, 81, 82} else 0.0 for tick in range(100)]
+    found = _queue.queue(ticks([40] * 50 + [5] * 50, lost), times, 100.0, [500.0] * 5 + [50.0] * 5, 0)
+    assert found.packets == pytest.approx(50)
+    assert found.was_full
+    assert found.loss == 0.0
+
+
+def test_losses_at_all_lengths_of_a_queue_are_the_link_s():
+    # Every fifth tenth has one of 20 packets lost, whatever the queue is.
+    times = {tick: 120.0 + (tick % 40) for tick in range(100)}
+    lost = [1.0 if tick % 5 == 0 else 0.0 for tick in range(100)]
+    found = _queue.queue(ticks([20] * 100, lost), times, 100.0, [200.0] * 10, 0)
+    assert not found.was_full
+    assert found.loss == pytest.approx(0.01, rel=1e-6)
+
+
+def test_rates_of_a_radio_that_joins_packets_are_those_that_it_carries():
+    # The queue shows that 7 of the 10 Mb/s of neighbouring packets are carried, so 20 are 14.
+    assert _scenario._paired([10.0, 10.0, 20.0, None], [7.0, 7.0, None, None]) == [7.0, 7.0, 14.0, None]
+    # On a link of constant rate both agree, and headers make the difference.
+    assert _scenario._paired([5.0, 5.0, 5.0], [4.95, 4.9, None]) == [5.0, 5.0, 5.0]
+    # A rate that changes within a second is its mean.
+    assert _scenario._paired([3.0, 3.0, 3.0], [3.0, 5.1, 3.0]) == [3.0, 5.1, 3.0]
+
+
+def test_a_link_is_busy_while_a_segment_waits():
+    # The segment of tenth 50 came 2.1 s after it was asked for, of which the path takes 0.1 s: it waited for 2 s.
+    # Waiting of less than a quarter of the path's time is no queue.
+    assert _scenario._busy({50: 2100.0, 60: 120.0}, 100.0) == set(range(30, 51))
+
+
+def test_a_path_of_a_few_packets_a_second_has_that_rate():
+    """125 bytes in each of four tenths of a second are 4 kbit/s; segments that far apart are no pairs."""
+    down = [
+        {"t_s": tick / 10, "stream": 0, "acked_bytes": 0, "pair_mbps": None, "throughput_mbps": 0.01}
+        for tick in (0, 3, 6, 9, 12, 15, 18)
+    ]
+    times = dict.fromkeys((0, 3, 6, 9, 12, 15, 18), 500.0)
+    rates, _ = _scenario._rates(down, times, 100.0, 0.0, 2, "client", 1.0)
+    # The queue of the last tenth of the second second does not show.
+    assert rates == [pytest.approx(0.004), None]
+
+
+def test_overflows_of_a_queue_are_no_loss_of_the_path(session):
+    """The scenario's paths have no loss, 3 and 1.5 Mbit/s, and queues of 100 packets."""
+    _, file, _ = session
+    read = capture.read(file, progress=False)
+    for path, rate in zip(capture.paths(read, capture.traced(read)), (3.0, 1.5), strict=True):
+        assert path.queue_was_full
+        assert path.queue_packets == pytest.approx(100, abs=3)
+        assert path.loss < 1e-4
+        assert path.filled == pytest.approx([rate] * len(path.filled), rel=0.02)
+
+
+def test_a_log_s_chunks_have_the_sizes_and_times_of_their_responses(session):
+    run, file, log = session
+    read = capture.read(file, progress=False)
+    merged = logs.merge(capture.traced(read), logs.read(log)).run()
+    true = [row for row in run.rows("chunks") if not row["abandoned"]]
+    found = merged.rows("chunks")[: len(true)]
+    for name in ("track", "index", "bytes", "done_s"):
+        # The last response was cut off, so it has no size in the capture.
+        assert [row[name] for row in found][:-1] == [row[name] for row in true][:-1], name
+
+
+def test_a_log_gives_the_film_of_a_scenario(session, tmp_path):
+    run, file, log = session
+    target = tmp_path / "again.toml"
+    assert command(file, "--log", log, "--scenario", target).exit_code == 0
+    application = tomllib.loads(target.read_text(encoding="utf-8"))["application"]
+    assert application["kind"] == "adaptive"
+    # The last byte that the client read came a little before the end.
+    assert 59.0 < float(application["duration"].removesuffix(" s")) <= 60.0
+    assert application["ladder"]["chunk"] == "10 s"
+    playlist = (tmp_path / application["ladder"]["master"]).read_text(encoding="utf-8")
+    rows = {row["height"]: row for row in run.rows("renditions") if row["track"] == "video"}
+    sound = next(row for row in run.rows("renditions") if row["track"] == "audio")
+    used = {row["rendition"] for row in run.rows("chunks") if row["track"] == "video"}
+    for row in rows.values():
+        # CMCD has whole kbit/s. The highest rendition is in the key `tb`, without its height.
+        declared = 1000 * (round(row["bandwidth_bps"] / 1000) + round(sound["bandwidth_bps"] / 1000))
+        has_size = f"x{row['height']}\n" in playlist
+        assert has_size == (row["rendition"] in used), row["name"]
+        assert (f"BANDWIDTH={declared}," in playlist) == (
+            row["rendition"] in used or row["height"] == max(rows)
+        )
+    again = anabranch.run(target)
+    assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.1)
+
+
+def test_a_known_ladder_repeats_the_session(session, tmp_path):
+    """The bounds of a what-if: 5 % of goodput, and 2 stalls."""
+    run, file, _ = session
+    target = tmp_path / "again.toml"
+    assert command(file, "--ladder", "uq18-jp", "--scenario", target).exit_code == 0
+    again = anabranch.run(target)
+    assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.05)
+    assert abs(again.qoe["buffer_underflows"] - run.qoe["buffer_underflows"]) <= 2
+
+
+def test_a_film_without_chunks_is_a_transfer(session, tmp_path):
+    _, file, _ = session
+    target = tmp_path / "again.toml"
+    assert command(file, "--scenario", target).exit_code == 0
+    assert tomllib.loads(target.read_text(encoding="utf-8"))["application"]["kind"] == "bulk"
+
+
+def test_pauses_of_a_session_without_a_known_film_are_named(tmp_path):
+    # The paths carry five times the film's highest rate, so the player waits most of the time.
+    keys = {**_KEYS, "paths.wifi.rate": "20 Mbit/s"}
+    anabranch.run("adaptive-two-paths", set=keys, pcapng=tmp_path / "film.pcapng")
+    target = tmp_path / "again.toml"
+    assert command(tmp_path / "film.pcapng", "--scenario", target).exit_code == 0
+    assert "# The session had pauses of" in target.read_text(encoding="utf-8")
+
+
+def test_ladders_that_cannot_be_used_are_refused(session, tmp_path):
+    _, file, _ = session
+    alone = command(file, "--ladder", "uq18-jp")
+    assert alone.exit_code == 2
+    assert "give `--scenario FILE.toml`" in alone.output
+    unknown = command(file, "--ladder", "uq18-jq", "--scenario", tmp_path / "again.toml")
+    assert unknown.exit_code == 2
+    assert "no such ladder" in unknown.output
+    assert not (tmp_path / "again.toml").exists()
