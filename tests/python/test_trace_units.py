@@ -145,3 +145,106 @@ class TestDoubts:
             swept.output
         )
         assert "note: The mean rate of the trace is only 5 b/s (a.csv)" in result.stdout
+
+
+def told(tmp_path, text, **facts):
+    file = tmp_path / "trace.txt"
+    file.write_text(text, encoding="utf-8")
+    return traces.read(file, told=traces.Told(**facts))
+
+
+#: Rows at 0, 1, 2, 10 and 11 s: the usual time between them is 1 s, so 8 s are a gap, and 3 s would be none.
+GAP = "0 4\n1 5\n2 6\n10 7\n11 8\n"
+
+
+class TestTold:
+    """Units of two columns, and gaps, as the user gives them."""
+
+    @pytest.mark.parametrize("separator", [" ", ",", "\t"])
+    @pytest.mark.parametrize(("rate_unit", "bps"), [("bit/s", 1), ("kbit/s", 1000), ("Mbit/s", 10**6)])
+    def test_a_rate_s_unit(self, tmp_path, separator, rate_unit, bps):
+        trace = told(tmp_path, f"0{separator}4.8e3\n1{separator}5.2e3\n", rate_unit=rate_unit)
+        assert [step.rate_bps for step in trace.steps] == [4800 * bps, 5200 * bps]
+        assert trace.length_ns == 2 * 10**9
+
+    def test_a_time_s_unit(self, tmp_path):
+        trace = told(tmp_path, "1650000000000 4\n1650000000500 5\n", time_unit="ms")
+        assert [step.at_ns for step in trace.steps] == [0, 5 * 10**8]
+
+    @pytest.mark.parametrize(
+        ("gaps", "rows", "seconds"),
+        [
+            ("hold", [(0, 4), (1, 5), (2, 6), (10, 7), (11, 8)], 12),
+            ("outage", [(0, 4), (1, 5), (2, 6), (3, 0), (10, 7), (11, 8)], 12),
+            ("cut", [(0, 4), (1, 5), (2, 6), (3, 7), (4, 8)], 5),
+        ],
+    )
+    def test_gaps(self, tmp_path, gaps, rows, seconds):
+        for text in (GAP, "t_s,rate_mbps\n" + GAP.replace(" ", ",")):
+            trace = told(tmp_path, text, gaps=gaps)
+            assert [(step.at_ns // 10**9, step.rate_bps // 10**6) for step in trace.steps] == rows
+            assert trace.length_ns == seconds * 10**9
+
+    def test_a_gap_before_the_last_row(self, tmp_path):
+        # The last row lasts as long as is usual, and not as long as the gap.
+        assert told(tmp_path, "0 4\n1 5\n2 6\n9 7\n", gaps="cut").length_ns == 4 * 10**9
+        assert told(tmp_path, "0 4\n1 5\n2 6\n9 7\n", gaps="outage").length_ns == 10 * 10**9
+
+    @pytest.mark.parametrize(
+        ("text", "facts", "message"),
+        [
+            (OWN, {"rate_unit": "kbit/s"}, "a recording of the form anabranch states its units"),
+            (SABRE % (1000, 1), {"time_unit": "ms"}, "a recording of the form sabre states its units"),
+            (SABRE % (1000, 1), {"gaps": "cut"}, "a recording of the form sabre has no gaps"),
+            ("12\n", {"gaps": "outage"}, "a recording of the form mahimahi has no gaps"),
+        ],
+    )
+    def test_facts_that_a_file_states_itself_are_refused(self, tmp_path, text, facts, message):
+        with pytest.raises(InputError, match=message):
+            told(tmp_path, text, **facts)
+
+    def test_gaps_among_regular_rows_are_doubted(self, tmp_path):
+        # Twenty rows a second apart, and then none for 30 s, of which one second is usual.
+        rows = "".join(f"{second} 4\n" for second in (*range(20), 49, 50))
+        (found,) = traces.doubts(told(tmp_path, rows), "a.txt")
+        assert found.message == "the trace lacks rows for 29 s in 1 gap"
+        for gaps in ("outage", "cut"):
+            facts = traces.Told(gaps=gaps)
+            assert traces.doubts(told(tmp_path, rows, gaps=gaps), "a.txt", facts) == []
+        # Rows that come when something changes are not regular.
+        assert traces.doubts(told(tmp_path, "0 4\n1 5\n4 6\n40 7\n41 2\n"), "a.txt") == []
+
+    def test_a_given_unit_is_not_doubted(self, tmp_path):
+        text = "0 4800\n1 5200\n2 900\n"
+        assert traces.doubts(told(tmp_path, text), "a.txt") != []
+        facts = traces.Told(rate_unit="kbit/s")
+        assert traces.doubts(told(tmp_path, text, rate_unit="kbit/s"), "a.txt", facts) == []
+
+    @pytest.mark.module
+    def test_a_scenario_and_the_commands_take_them(self, tmp_path):
+        from anabranch.scenario import plan
+        from anabranch.scenario.load import load
+
+        (tmp_path / "a.txt").write_text("0 4000\n1000 5000\n2000 6000\n9000 7000\n", encoding="utf-8")
+        text = (
+            'name = "s"\n[application]\nkind = "bulk"\nduration = "1 s"\n'
+            '[[paths]]\nname = "p"\nrtt = "20 ms"\nup.rate = "9 Mbit/s"\n'
+            'down.trace = { file = "a.txt", rate_unit = "kbit/s", time_unit = "ms", gaps = "%s" }\n'
+        )
+        (tmp_path / "s.toml").write_text(text % "outage", encoding="utf-8")
+        loaded = load(tmp_path / "s.toml")
+        (link,) = (one for one in plan.build(loaded.scenario, None)["links"] if one["name"] == "p.down")
+        steps = link["model"]["steps"]
+        assert steps["rates_bps"] == [4_000_000, 5_000_000, 6_000_000, 0, 7_000_000]
+        assert steps["begin_ns"] == [at * 10**9 for at in (0, 1, 2, 3, 9)]
+        assert not loaded.warnings
+        (tmp_path / "s.toml").write_text(text % "outages", encoding="utf-8")
+        refused = CliRunner().invoke(app, ["check", str(tmp_path / "s.toml")])
+        assert refused.exit_code == 2
+        assert "outages" in refused.output
+        given = ["--rate-unit", "kbit/s", "--time-unit", "ms", "--gaps", "cut"]
+        shown = CliRunner().invoke(app, ["trace", "show", str(tmp_path / "a.txt"), *given])
+        assert "4 s" in shown.stdout
+        wrong = CliRunner().invoke(app, ["trace", "show", str(tmp_path / "a.txt"), "--rate-unit", "kbps"])
+        assert wrong.exit_code == 2
+        assert "not a value: `kbps`" in wrong.output

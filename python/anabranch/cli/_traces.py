@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anabranch.cli import _outputs
-    from anabranch.traces import Trace
+    from anabranch.traces import Told, Trace
     from anabranch.traces._summary import Summary
 
 trace = typer.Typer(
@@ -38,6 +38,19 @@ _To = Annotated[
         help="Format: anabranch, mahimahi, pairs, pensieve or sabre (default: by the file name's ending).",
     ),
 ]
+_RateUnit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="UNIT", help="Unit of the rates of two columns without names: bit/s, kbit/s or Mbit/s."
+    ),
+]
+_TimeUnit = Annotated[str | None, typer.Option(metavar="UNIT", help="Unit of their times: s or ms.")]
+_Gaps = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW", help="What a time without rows is: hold (unchanged), outage, or cut (left out)."
+    ),
+]
 _Step = Annotated[str, typer.Option("--step", help="Length of a time window, for formats with windows.")]
 
 
@@ -45,6 +58,9 @@ _Step = Annotated[str, typer.Option("--step", help="Length of a time window, for
 @guarded
 def show(
     file: Annotated[Path, typer.Argument(help="A recording in any format.")],
+    rate_unit: _RateUnit = None,
+    time_unit: _TimeUnit = None,
+    gaps: _Gaps = "hold",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Summarise a recording: length, rates, delays and losses.
@@ -57,9 +73,10 @@ def show(
     from anabranch import traces
     from anabranch.traces._summary import summarise
 
+    told = _told(rate_unit, time_unit, gaps)
     with _console.progress(f"reading {file.name}", unit="lines") as progress:
-        read = traces.read(file, progress=progress)
-    _console.warn(traces.doubts(read, str(file)))
+        read = traces.read(file, told=told, progress=progress)
+    _console.warn(traces.doubts(read, str(file), told))
     found = summarise(read)
     if as_json:
         import dataclasses
@@ -77,6 +94,9 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     to: _To = None,
     step: _Step = "1 s",
+    rate_unit: _RateUnit = None,
+    time_unit: _TimeUnit = None,
+    gaps: _Gaps = "hold",
 ) -> None:
     """Convert a recording to another format: .csv is anabranch's, .json Sabre's, any other ending Mahimahi's.
 
@@ -87,10 +107,11 @@ def convert(
     """
     from anabranch import traces
 
+    told = _told(rate_unit, time_unit, gaps)
     form, step_ns = _checked(target, to, {"--step": step}, inputs=[(source, "what is read")])
     with _console.progress(f"reading {source.name}", unit="lines") as progress:
-        read = traces.read(source, progress=progress)
-    _console.warn(traces.doubts(read, str(source)))
+        read = traces.read(source, told=told, progress=progress)
+    _console.warn(traces.doubts(read, str(source), told))
     _write(read, target, form, step_ns["--step"])
 
 
@@ -140,6 +161,37 @@ def record(
         raise InputError([Fault(message=f"no such link: `{name}`", where="PATH, --direction", hint=hint)])
     found = from_link(plan, name, length_ns=times["--duration"], step_ns=times["--step"])
     _write(found, target, form, times["--step"])
+
+
+def _told(rate_unit: str | None, time_unit: str | None, gaps: str) -> Told:
+    """Return the facts that options give.
+
+    Raises
+    ------
+    InputError
+        With each value that is not known.
+    """
+    from anabranch import traces
+    from anabranch.errors import Fault, InputError, did_you_mean
+
+    given: dict[str, tuple[str | None, Sequence[str]]] = {
+        "rate_unit": (rate_unit, tuple(traces.RATES)),
+        "time_unit": (time_unit, tuple(traces.TIMES)),
+        "gaps": (gaps, traces.GAPS),
+    }
+    faults = [
+        Fault(
+            message=f"not a value: `{value}`",
+            where=f"--{key.replace('_', '-')}",
+            hint=did_you_mean(value, known, otherwise=" or ".join(known)),
+        )
+        for key, (value, known) in given.items()
+        if value is not None and value not in known
+    ]
+    if faults:
+        raise InputError(faults)
+    facts: dict[str, Any] = {key: value for key, (value, _) in given.items()}
+    return traces.Told(**facts)
 
 
 def _checked(

@@ -62,11 +62,12 @@ def locate(
         full = str(found.resolve())
         table["trace"] = {**given, "file": full} if isinstance(given, dict) else full
         try:
-            trace = _read(full, name, _files.state(found))
+            told = _told(given)
+            trace = _read(full, name, told, _files.state(found))
         except InputError as error:
             faults += error.faults
             continue
-        warnings += [doubt for doubt in traces.doubts(trace, name) if doubt not in warnings]
+        warnings += [doubt for doubt in traces.doubts(trace, name, told) if doubt not in warnings]
         parent = raw[path[0]][path[1]]  # type: ignore[index]
         if path[0] == "paths" and not trace.has_delays and not _has_delay(parent):
             hint = 'for example rtt = "50 ms": the trace has no delays'
@@ -80,11 +81,24 @@ def _has_delay(path: dict[str, Any]) -> bool:
     return "rtt" in path or any("delay" in way for way in ways)
 
 
+def _told(given: object) -> traces.Told:
+    """Return the facts in a raw table of a recording; without values that the scenario's check refuses."""
+    if not isinstance(given, dict):
+        return traces.Told()
+    known = {"rate_unit": traces.RATES, "time_unit": traces.TIMES, "gaps": traces.GAPS}
+    facts = {
+        key: given[key]
+        for key, values in known.items()
+        if isinstance(given.get(key), str) and given[key] in values
+    }
+    return traces.Told(**facts)
+
+
 @lru_cache(maxsize=64)
-def _read(file: str, shown: str, state: _files.State) -> traces.Trace:
+def _read(file: str, shown: str, told: traces.Told, state: _files.State) -> traces.Trace:
     """Return a recording. It is read again if the file has changed."""
     del state
-    return traces.read(Path(file), where=shown)
+    return traces.read(Path(file), where=shown, told=told)
 
 
 def model(table: ScenarioPath | Link, way: str, *, seed: int, run: int) -> dict[str, Any] | None:
@@ -138,7 +152,7 @@ def random_starts(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _trace(recording: Recording) -> traces.Trace:
     """Return a recording of a validated scenario."""
-    return _read(recording.file, recording.file, _files.state(Path(recording.file)))
+    return _read(recording.file, recording.file, recording.told, _files.state(Path(recording.file)))
 
 
 def likely_bps(link: dict[str, Any]) -> float:

@@ -16,6 +16,7 @@ from anabranch.errors import did_you_mean, shown
 from anabranch.plugins import listed
 from anabranch.scenario import units
 from anabranch.scenario._base import LimitedRate, Name, PositiveTime, Share, Table, Time, quantity
+from anabranch.traces._told import Gaps, RateUnit, TimeUnit, Told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,6 +141,18 @@ class Recording(Table):
     start: Literal["beginning", "random"] = Field(
         default="beginning", description="where a run begins in it: at a place drawn for each run, if random"
     )
+    rate_unit: RateUnit | None = Field(
+        default=None, description="the unit of the second of two columns without names"
+    )
+    time_unit: TimeUnit | None = Field(default=None, description="the unit of the first of them")
+    gaps: Gaps = Field(
+        default="hold", description="what a time without rows is: unchanged, an outage, or left out"
+    )
+
+    @property
+    def told(self) -> Told:
+        """The facts about the recording that its file does not state."""
+        return Told(rate_unit=self.rate_unit, time_unit=self.time_unit, gaps=self.gaps)
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:

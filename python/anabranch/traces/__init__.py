@@ -7,7 +7,20 @@ vary together.
 
 from anabranch.traces._doubts import doubts
 from anabranch.traces._read import FORMS, read
+from anabranch.traces._told import GAPS, RATES, TIMES, Told
 from anabranch.traces._trace import MAHIMAHI_BYTES, Step, Trace
 from anabranch.traces._write import write
 
-__all__ = ["FORMS", "MAHIMAHI_BYTES", "Step", "Trace", "doubts", "read", "write"]
+__all__ = [
+    "FORMS",
+    "GAPS",
+    "MAHIMAHI_BYTES",
+    "RATES",
+    "TIMES",
+    "Step",
+    "Told",
+    "Trace",
+    "doubts",
+    "read",
+    "write",
+]

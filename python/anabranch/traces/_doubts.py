@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault
+from anabranch.traces._told import Told, usual_ns
 
 if TYPE_CHECKING:
     from anabranch.traces._trace import Trace
@@ -23,19 +25,23 @@ _PLAUSIBLE_BPS = {
 }
 #: The range of plausible times between rows, nanoseconds.
 _SHORTEST_NS, _LONGEST_NS = 5 * 10**6, 100 * _SECOND
+#: Rows come regularly if this share of them is within this share of the usual time after the row before. A
+#: time without rows is then conspicuous if it is longer by this factor.
+_MOSTLY, _REGULAR, _LONG = 0.9, 0.5, 10
 #: The unit of the rates of each format, and a hint for files in another unit.
 _UNITS = {
     "anabranch": "rate_mbps is in Mb/s and t_s in seconds",
     "mahimahi": "each line is the millisecond in which 1,500 bytes may leave",
-    "pairs": "rates after a comma are in bits per second and times in seconds; "
-    "write Mb/s below the header t_s,rate_mbps",
-    "pensieve": "rates after a space or a tab are in Mb/s, and times in seconds",
+    "pairs": "rates after a comma are in bits per second and times in seconds, "
+    "unless rate_unit and time_unit (`--rate-unit`, `--time-unit`) are given",
+    "pensieve": "rates after a space or a tab are in Mb/s and times in seconds, "
+    "unless rate_unit and time_unit (`--rate-unit`, `--time-unit`) are given",
     "sabre": "bandwidth_kbps is in kb/s and duration_ms in milliseconds",
 }
 
 
-def doubts(trace: Trace, where: str) -> list[Fault]:
-    """Return a warning for each number of a recording that seems to be in another unit.
+def doubts(trace: Trace, where: str, told: Told | None = None) -> list[Fault]:
+    """Return a warning for each number of a recording that seems to be in another unit, and for gaps.
 
     Parameters
     ----------
@@ -43,10 +49,14 @@ def doubts(trace: Trace, where: str) -> list[Fault]:
         The recording.
     where
         The name of the file in messages.
+    told
+        The facts with which it was read.
     """
+    told = Told() if told is None else told
     messages = []
     mean = trace.mean_bps()
-    least, most = _PLAUSIBLE_BPS[trace.form]
+    # With a given unit, only rates that no link has are doubted.
+    least, most = _PLAUSIBLE_BPS["anabranch" if told.rate_unit else trace.form]
     if mean < least:
         messages.append(f"the mean rate of the trace is only {_shown(mean)}")
     elif mean > most:
@@ -56,7 +66,24 @@ def doubts(trace: Trace, where: str) -> list[Fault]:
         if not _SHORTEST_NS <= apart < _LONGEST_NS:
             messages.append(f"the rows of the trace are {apart / _SECOND:g} s apart")
     hint = f"are the units right? {_UNITS[trace.form]}"
-    return [Fault(message=message, where=where, hint=hint) for message in messages]
+    found = [Fault(message=message, where=where, hint=hint) for message in messages]
+    return [*found, *_gaps(trace, where, told)]
+
+
+def _gaps(trace: Trace, where: str, told: Told) -> list[Fault]:
+    """Return a warning about gaps in rows that otherwise come regularly."""
+    usual = usual_ns(trace.steps)
+    if told.gaps != "hold" or usual is None or trace.form == "sabre":
+        return []
+    apart = [after.at_ns - step.at_ns for step, after in itertools.pairwise(trace.steps)]
+    regular = sum(abs(one - usual) <= _REGULAR * usual for one in apart)
+    lost = [one for one in apart if one > _LONG * usual]
+    if regular < _MOSTLY * len(apart) or not lost:
+        return []
+    count, whole = len(lost), (sum(lost) - len(lost) * usual) / _SECOND
+    message = f"the trace lacks rows for {whole:g} s in {count} {'gap' if count == 1 else 'gaps'}"
+    hint = 'the row before a gap holds; gaps = "outage" or "cut" (`--gaps`) changes this'
+    return [Fault(message=message, where=where, hint=hint)]
 
 
 def _shown(rate_bps: float) -> str:

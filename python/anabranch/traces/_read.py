@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
 from anabranch.errors import Fault, InputError, did_you_mean
+from anabranch.traces import _told
+from anabranch.traces._told import Told
 from anabranch.traces._trace import Step, Trace
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ _MOST_DELAY_MS = 3_600_000
 _MOST_CLOCK_S = 10**11
 _LIMITS = {"time": _MOST_S, "rate": _MOST_BPS / 1e6, "delay": _MOST_DELAY_MS, "loss": 1}
 _ONE_A_LINE = "one number a line is the time of a packet in Mahimahi's form; rates need times: second Mb/s"
-_IN_MS = "a time in milliseconds? Seconds are expected"
+_IN_MS = 'a time in milliseconds? Give time_unit = "ms" (`--time-unit ms`)'
 #: The separators of the values in a line, with their names in messages.
 _SEPARATORS = {",": "a comma", ";": "a semicolon", None: "a space or a tab"}
 
@@ -66,8 +68,11 @@ _SABRE = {
 class _Reading:
     """A file that is being read as a trace: its name, and its faults so far."""
 
-    def __init__(self, where: str, progress: Callable[[float, float], None] | None = None) -> None:
+    def __init__(
+        self, where: str, progress: Callable[[float, float], None] | None = None, told: Told | None = None
+    ) -> None:
         self.where = where
+        self.told = Told() if told is None else told
         self.faults: list[Fault] = []
         self._progress = progress
 
@@ -109,7 +114,11 @@ class _Reading:
 
 
 def read(
-    file: Path, *, where: str | None = None, progress: Callable[[float, float], None] | None = None
+    file: Path,
+    *,
+    where: str | None = None,
+    told: Told | None = None,
+    progress: Callable[[float, float], None] | None = None,
 ) -> Trace:
     """Return the recording in a file of any known format.
 
@@ -119,6 +128,8 @@ def read(
         The file.
     where
         How messages name it; default: its path.
+    told
+        Facts that the file does not state; None leaves the units of the format, and rows hold over gaps.
     progress
         Receives the number of lines that have been read, and of all.
 
@@ -127,9 +138,9 @@ def read(
     InputError
         With every fault found: it cannot be read, is larger than 256 MiB, empty, of no known form, runs
         backwards, has what is no number, a negative one or one beyond every recording (10^7 s, 10 Tbit/s, a
-        delay of an hour), or never serves anything.
+        delay of an hour), never serves anything, or states units or has no rows, although `told` has them.
     """
-    reading = _Reading(str(file) if where is None else where, progress)
+    reading = _Reading(str(file) if where is None else where, progress, told)
     try:
         text = _files.content(file, _LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -139,6 +150,8 @@ def read(
         reading.fault(f"cannot read the trace: {getattr(error, 'strerror', None) or error}", None)
         raise InputError(reading.faults) from None
     trace = _parse(reading, text)
+    if trace is not None:
+        trace = _as_told(reading, trace)
     if trace is not None and not reading.faults and trace.mean_bps() == 0:
         reading.fault("the trace never serves anything", None)
     if trace is None or reading.faults:
@@ -148,6 +161,18 @@ def read(
             kept.append(Fault(message=f"and {more} more faults", where=reading.where))
         raise InputError(kept)
     return trace
+
+
+def _as_told(reading: _Reading, trace: Trace) -> Trace:
+    """Return a trace with its gaps as given; add a fault for facts that its form states itself."""
+    told = reading.told
+    if told.has_units and trace.form not in {form for form, _, _ in _PAIRS.values()}:
+        hint = "leave rate_unit and time_unit out: they are for two columns without names"
+        reading.fault(f"a recording of the form {trace.form} states its units", None, hint=hint)
+    if told.gaps != "hold" and not (trace.steps and trace.form != "sabre"):
+        hint = f'leave gaps = "{told.gaps}" out: the file states each time without service'
+        reading.fault(f"a recording of the form {trace.form} has no gaps", None, hint=hint)
+    return trace if reading.faults else _told.without_gaps(trace, told.gaps)
 
 
 def _parse(reading: _Reading, text: str) -> Trace | None:
@@ -291,6 +316,8 @@ _PAIRS: dict[str | None, tuple[str, str, float]] = {
 def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | None) -> Trace | None:
     """Read pairs of second and rate. The seconds may start at any number."""
     form, expected, unit = _PAIRS[separator]
+    unit = unit if reading.told.rate_unit is None else _told.RATES[reading.told.rate_unit]
+    to_s = _told.TIMES[reading.told.time_unit or "s"]
     steps: list[Step] = []
     origin: float | None = None
     before: int | None = None
@@ -299,7 +326,7 @@ def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | Non
         if len(cells) != 2:
             reading.fault(f"expected {expected}: `{line[:40]}`", number)
             continue
-        second = reading.number(cells[0], "the second", number, most=_MOST_CLOCK_S, hint=_IN_MS)
+        second = to_s * reading.number(cells[0], "the second", number, most=_MOST_CLOCK_S / to_s, hint=_IN_MS)
         origin = second if origin is None else origin
         at = round((second - origin) * _SECOND)
         if at > _MOST_S * _SECOND:
