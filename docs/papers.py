@@ -1,10 +1,10 @@
 """Write the page of each paper: each figure with the paper's statements and the simulator's numbers.
 
-    python docs/papers.py                                    writes all pages
+    python docs/papers.py                                    writes all pages and their pictures
     python docs/papers.py NAME RESULTS [WORLD RESULTS ...]   first measures the numbers of one page
 
 The texts are in `docs/papers/NAME.toml`, the numbers in `docs/papers/NAME.csv`, and the verdicts in
-`docs/claims.md`. WORLD is a joint assumption of the study.
+`docs/claims.md`. WORLD is a joint assumption of the study. The pictures are in `docs/images/papers/`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "papers"
 CLAIMS = Path(__file__).parent / "claims.md"
+IMAGES = Path(__file__).parent / "images" / "papers"
+#: The number of trials of a cell. The papers draw the mean, the smallest and the largest of so many.
+TRIALS = 5
 #: The name of the study without a joint assumption.
 PRINTED = "as printed"
 _COLUMNS = (
@@ -68,11 +71,16 @@ def verdicts(text: str, name: str) -> tuple[dict[str, Claim], str]:
 
 def page(name: str) -> str:
     """Return the page of a paper."""
-    texts = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        numbers = list(csv.DictReader(file))
+    texts, numbers = _read(name)
     claims, judged = verdicts(CLAIMS.read_text(encoding="utf-8"), name)
     return "\n".join(_lines(name, texts, numbers, claims, judged)) + "\n"
+
+
+def _read(name: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Return the texts of a paper's page, and its numbers."""
+    texts = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return texts, list(csv.DictReader(file))
 
 
 def _lines(
@@ -88,15 +96,18 @@ def _lines(
     yield from ("| | |", "|---|---|")
     yield f"| numbers below | `python docs/papers.py {name} RESULTS`, build {measured} |"
     yield f"| verdicts | [the page of claims](../claims.md#{name.lower()}), build `{judged}` |"
-    yield "| a cell of a table | mean [smallest, largest trial], as the papers draw them |"
+    runs = " or ".join(dict.fromkeys(row["runs"] for row in numbers))
+    yield f"| a cell of a table | mean [smallest, largest] of {runs} trials, as the papers draw them |"
     for world, what in texts.get("worlds", {}).items():
         yield f"| *{world}* | {what} |"
     yield from ("", "**Differences from the testbed.**", "")
     yield from (f"- {one}" for one in texts["differs"])
-    for figure in texts["figures"]:
+    for number, figure in enumerate(texts["figures"], 1):
         yield from ("", f"## {figure['name']}", "", f"**The paper shows:** {figure['shows']}")
         for table in figure.get("tables", ()):
             yield from ("", *_table(table, numbers))
+        if "tables" in figure:
+            yield from ("", f"![{figure['name']}, ours](../images/papers/{name}-{number}.svg)")
         own = list(figure.get("claims", ()))
         if own:
             yield from ("", *_verdicts(own, claims))
@@ -114,10 +125,25 @@ def _verdicts(names: Sequence[str], claims: Mapping[str, Claim]) -> Iterator[str
         yield f"| {name} | {one.says} | {one.verdict} |" + (f" {one.inferred} |" if worlds else "")
 
 
+def _chosen(wanted: Mapping[str, Any], numbers: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Return the rows of numbers that a table shows."""
+    return [row for row in numbers if all(row[key] in wanted.get(key, [row[key]]) for key in _COLUMNS)]
+
+
+def pictures(name: str) -> Iterator[tuple[Path, str]]:
+    """Yield the file and the text of the picture of each figure with tables."""
+    import papers_figures
+
+    texts, numbers = _read(name)
+    for number, figure in enumerate(texts["figures"], 1):
+        if parts := [(table, _chosen(table, numbers)) for table in figure.get("tables", ())]:
+            yield IMAGES / f"{name}-{number}.svg", papers_figures.draw(parts).svg
+
+
 def _table(wanted: Mapping[str, Any], numbers: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Yield a table of means: `down` and `across` are columns of the numbers, the others select rows."""
     across, down = wanted["across"], [*wanted["down"]]
-    chosen = [row for row in numbers if all(row[key] in wanted.get(key, [row[key]]) for key in _COLUMNS)]
+    chosen = _chosen(wanted, numbers)
     if len({row["world"] for row in chosen}) > 1:
         down.append("world")
     heads = _ordered(wanted, across, chosen)
@@ -170,7 +196,7 @@ def measure(name: str, folders: Mapping[str, Path]) -> None:
         writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
         writer.writeheader()
         for world, folder in folders.items():
-            for row in _measured(folder):
+            for row in _measured(folder, varied=world != PRINTED):
                 if any(
                     all(row[key] in table.get(key, [row[key]]) for key in ("row", *_COLUMNS[2:6]))
                     for table in tables
@@ -178,8 +204,11 @@ def measure(name: str, folders: Mapping[str, Path]) -> None:
                     writer.writerow({"world": world, **row})
 
 
-def _measured(folder: Path) -> Iterator[dict[str, str]]:
-    """Yield the mean of each metric of each cell of a folder of results."""
+def _measured(folder: Path, *, varied: bool) -> Iterator[dict[str, str]]:
+    """Yield the mean of each metric of each cell of a folder of results, over the first trials.
+
+    `varied` is whether the folder has the runs of a joint assumption.
+    """
     from anabranch.experiments import drawn
     from anabranch.results import store
 
@@ -187,11 +216,13 @@ def _measured(folder: Path) -> Iterator[dict[str, str]]:
     axes = [name for name in store.made(folder).labels if name not in ("row", "varied")]
     others = [name for name in axes if name not in ("transport.congestion", "transport.scheduler")]
     values: dict[tuple[str, ...], list[float]] = {}
-    for run in drawn.runs(folder):
+    for run in drawn.runs(folder, varied=varied):
+        if run["run"] >= TRIALS:
+            continue
         settings = ", ".join(
-            f"{name.rpartition('.')[2]} {run[name]}" for name in others if run.get(name) is not None
+            f"{name.rpartition('.')[2]} {_setting(run[name])}" for name in others if run.get(name) is not None
         )
-        cell = (run["row"], run["control"], run["scheduler"], settings.lower())
+        cell = (run["row"], run["control"], run["scheduler"], settings)
         paths = {f"{path}.{key}": value for path, own in run["paths"].items() for key, value in own.items()}
         for metric, value in (run | paths).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
@@ -199,6 +230,11 @@ def _measured(folder: Path) -> Iterator[dict[str, str]]:
     for key, own in values.items():
         numbers = (str(len(own)), *(f"{one:.6g}" for one in (fmean(own), min(own), max(own))), build)
         yield dict(zip(_COLUMNS[1:], (*key, *numbers), strict=True))
+
+
+def _setting(value: object) -> str:
+    """Return the value of a setting as a scenario writes it."""
+    return str(value).lower() if isinstance(value, bool) or value in ("True", "False") else str(value)
 
 
 def names() -> list[str]:
@@ -213,3 +249,6 @@ if __name__ == "__main__":
         measure(name, {PRINTED: Path(first), **others})
     for one in names():
         (FOLDER / f"{one}.md").write_text(page(one), encoding="utf-8")
+        for file, drawn in pictures(one):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(drawn, encoding="utf-8")

@@ -254,8 +254,16 @@ def first_trials(results: Path, progress: Callable[[float, float], None]) -> dic
     return made
 
 
-def runs(results: Path) -> list[Row]:
-    """Return the runs of a folder without varied assumptions, with the columns that figures need."""
+def runs(results: Path, *, varied: bool = False) -> list[Row]:
+    """Return the runs of a folder, with the columns that figures need.
+
+    Parameters
+    ----------
+    results
+        The results.
+    varied
+        Return those with a varied assumption; otherwise only those without.
+    """
     from anabranch import plugins
     from anabranch.figures import differences
     from anabranch.results import store
@@ -272,7 +280,7 @@ def runs(results: Path) -> list[Row]:
     rows = []
     for row in frame.iter_rows(named=True):
         flows = subflows[row["cell"], row["run"]]
-        if row.get("varied") is None:
+        if (row.get("varied") is not None) == varied:
             paths = _paths(flows, row.get("duration_s"))
             rows.append(
                 {
