@@ -1,10 +1,11 @@
 //! The workload of the benchmark: transfers over two paths, in one or several sessions at the same time.
 //!
-//! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C] [--mbps R] [--loss P] [--film S]`:
+//! `workload [--sessions N] [--bytes B] [--scheduler S] [--congestion C] [--mbps R] [--loss P] [--film S] [--paths N]`:
 //! each session transfers B bytes (409 MB by default). The paths have 50 ms, 5 Mbit/s and 0.5 % loss, and 100 ms and 5
 //! Mbit/s. With N sessions, the links are N times as fast and the queues N times as long, so that the work of
 //! a session stays the same. `--mbps` sets the rate per session, and the queues grow with it. With `--film`,
-//! each session plays S seconds of a ladder in its highest rendition instead, and `--bytes` is ignored.
+//! each session plays S seconds of a ladder in its highest rendition instead, and `--bytes` is ignored. With
+//! `--paths`, the two kinds of path alternate until there are N.
 
 use anabranch_sim::{Plan, Silent, run};
 
@@ -20,10 +21,12 @@ struct Work<'a> {
     loss: f64,
     /// The length of an adaptive film, seconds; zero for a transfer.
     film: u64,
+    /// The number of paths.
+    paths: u64,
 }
 
 fn plan(work: &Work<'_>) -> String {
-    let Work { sessions, bytes, scheduler, congestion, mbps, loss, film } = work;
+    let Work { sessions, bytes, scheduler, congestion, mbps, loss, film, paths } = work;
     let link = |name: &str, delay_ms: u64, loss: &str| {
         format!(
             r#"{{"name":"{name}","rate_bps":{},"queue":{{"packets":{}}},"delay_ns":{},"loss":{loss}}}"#,
@@ -32,13 +35,16 @@ fn plan(work: &Work<'_>) -> String {
             delay_ms * 1_000_000
         )
     };
-    let links = [
-        link("a.down", 25, &format!(r#"{{"bernoulli":{loss}}}"#)),
-        link("a.up", 25, "null"),
-        link("b.down", 50, "null"),
-        link("b.up", 50, "null"),
-    ]
-    .join(",");
+    let lossy = format!(r#"{{"bernoulli":{loss}}}"#);
+    let (mut links, mut routes) = (Vec::new(), Vec::new());
+    for number in 0..*paths {
+        let name = (b'a' + number as u8) as char;
+        let (delay_ms, loss) = if number % 2 == 0 { (25, &*lossy) } else { (50, "null") };
+        links.push(link(&format!("{name}.down"), delay_ms, loss));
+        links.push(link(&format!("{name}.up"), delay_ms, "null"));
+        routes.push(format!(r#"{{"name":"{name}","down":["{name}.down"],"up":["{name}.up"]}}"#));
+    }
+    let (links, routes) = (links.join(","), routes.join(","));
     let application = if *film == 0 {
         format!(r#""application":{{"kind":"bulk","bytes":{bytes}}}"#)
     } else {
@@ -54,7 +60,7 @@ fn plan(work: &Work<'_>) -> String {
         "transport":{{"scheduler":"{scheduler}","congestion":"{congestion}","path_manager":"full-mesh",
           "receive_buffer_initial":131072,"receive_buffer_max":33554432,"send_buffer_max":4194304,"mss":1460}},
         "links":[{links}],
-        "paths":[{{"name":"a","down":["a.down"],"up":["a.up"]}},{{"name":"b","down":["b.down"],"up":["b.up"]}}],
+        "paths":[{routes}],
         "time_limit_ns":100000000000000}}"#
     )
 }
@@ -68,6 +74,7 @@ fn main() {
         ("--mbps".to_owned(), "5".to_owned()),
         ("--loss".to_owned(), "0.005".to_owned()),
         ("--film".to_owned(), "0".to_owned()),
+        ("--paths".to_owned(), "2".to_owned()),
     ]);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -92,6 +99,7 @@ fn main() {
         mbps: number("--mbps"),
         loss: options["--loss"].parse().expect("--loss takes a share"),
         film: number("--film"),
+        paths: number("--paths"),
     });
     let plan = Plan::from_json(&text).expect("the plan is valid");
     let trace = run(&plan, None, &mut Silent).expect("the run ends");
