@@ -277,8 +277,13 @@ impl Connection {
         if let Some(failure) = self.subflows[index].context.delivery().failure() {
             self.handle_failure(now, index, failure);
         }
-        let Self { session, subflows, outgoing, incoming, .. } = self;
-        self.closing.handle_subflow_fin(session, subflows, outgoing, incoming, index);
+        // A subflow ends after the peer's FIN, or after both directions of the data stream have ended.
+        if self.closing.is_acknowledged()
+            || self.subflows[index].tcp.receive().assembly().is_closed()
+        {
+            let Self { session, subflows, outgoing, incoming, .. } = self;
+            self.closing.handle_subflow_fin(session, subflows, outgoing, incoming, index);
+        }
     }
 
     /// Stores as much of `bytes` as the send buffer has space for. Returns the number of stored bytes.
@@ -334,7 +339,7 @@ impl Connection {
     #[inline]
     fn push(&mut self, now: Instant) {
         let ends = self.closing.requested();
-        if self.outgoing.push(now, &mut self.session, &mut self.subflows, ends) {
+        if self.outgoing.push(now, &mut self.session, &mut self.subflows, ends) && ends {
             let Self { session, subflows, outgoing, incoming, .. } = self;
             self.closing.push_fin(now, session, subflows, outgoing, incoming);
         }
@@ -372,7 +377,7 @@ impl Connection {
             data_ack,
             ends,
         );
-        if let Some(position) = acknowledged {
+        if let Some(position) = acknowledged.filter(|_| self.closing.signals()) {
             self.closing.on_data_ack(position, self.outgoing.stream().end());
         }
     }
@@ -406,16 +411,16 @@ impl Connection {
             self.push(now);
         }
         self.outgoing.update_grown_buffers(&mut self.session, &mut self.subflows);
-        let count = self.subflows.len();
-        let mut index = self.subflows.turn();
-        for _ in 0..count {
-            if self.subflows.poll_ready(index)
-                && let Some(written) = self.poll_subflow(now, index, most, segment)
-            {
-                self.subflows.set_turn(index);
-                return Some((self.subflows[index].tcp.addresses(), written));
+        let (count, turn) = (self.subflows.len(), self.subflows.turn());
+        for slots in [turn..count, 0..turn] {
+            let mut from = slots.start;
+            while let Some(index) = self.subflows.next_ready(from..slots.end) {
+                if let Some(written) = self.poll_subflow(now, index, most, segment) {
+                    self.subflows.set_turn(index);
+                    return Some((self.subflows[index].tcp.addresses(), written));
+                }
+                from = index + 1;
             }
-            index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.subflows.set_turn(0);
         self.outgoing.stream_mut().clear_subflows(&mut self.subflows);

@@ -51,9 +51,7 @@ impl PartialEq for Packed {
     // Word-by-word comparison is faster than `memcmp`.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        let (one, two) = (&self.0, &other.0);
-        let low = (one[0] ^ two[0]) | (one[1] ^ two[1]) | (one[2] ^ two[2]);
-        low | (one[3] ^ two[3]) | (one[4] ^ two[4]) == 0
+        self.0.iter().zip(&other.0).fold(0, |differs, (one, two)| differs | (one ^ two)) == 0
     }
 }
 

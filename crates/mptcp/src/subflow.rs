@@ -183,9 +183,8 @@ impl Subflow {
 
     /// Ends the rest of a subflow that is about to be changed.
     #[inline]
-    pub(crate) fn end_rest(&mut self) -> &mut Self {
+    pub(crate) fn end_rest(&mut self) {
         self.rests_until = Instant::ZERO;
-        self
     }
 
     #[inline]

@@ -28,7 +28,7 @@ mod supply;
 
 use anabranch_congestion::{CongestionController, SiblingView};
 use anabranch_units::{Instant, SeqNumber, SubflowId};
-use anabranch_wire::Segment;
+use anabranch_wire::{Flags, Segment};
 use bytes::Bytes;
 
 pub use burst::Written;
@@ -281,7 +281,9 @@ impl Tcp {
         if !self.sending.accept_ack(now, position) {
             return false;
         }
-        self.receive.on_cwr(segment);
+        if segment.flags.contains(Flags::CWR) {
+            self.receive.on_cwr(segment);
+        }
         let echo = self.ecn.is_echoed_by(segment);
         let window = self.peer_window(segment);
         let mut resized = false;

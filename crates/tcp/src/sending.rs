@@ -331,8 +331,7 @@ impl Sending {
     /// Recomputes the pacing rate from the window and the RTT.
     #[inline]
     fn update_pacing(&mut self) {
-        let (packets_out, srtt8) = (self.flight.packets_out(), self.rtt().srtt8_micros());
-        self.cwnd.update_pacing(packets_out, self.mss, srtt8);
+        self.cwnd.update_pacing(self.flight.packets_out(), self.mss, self.rtt().srtt8_micros());
     }
 
     /// Returns the time of the next retransmission timeout if nothing is acknowledged until then.

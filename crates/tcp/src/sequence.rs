@@ -54,17 +54,15 @@ impl Sequence {
     /// Converts an acknowledgement number into our position closest to `una`.
     #[inline]
     pub(super) fn our_position(&self, ack: SeqNumber, una: u64) -> u64 {
-        let offset = ack.offset(self.local(una));
         // No stream is longer than half of the range of u64, so the signed result does not overflow.
-        (una as i64 + i64::from(offset)).max(0) as u64
+        (una as i64 + i64::from(ack.offset(self.local(una)))).max(0) as u64
     }
 
     /// Converts a sequence number into the peer's position closest to `next`. Returns `None` if it is before
     /// the SYN.
     #[inline]
     pub(super) fn peer_position(&self, seq: SeqNumber, next: u64) -> Option<u64> {
-        let offset = seq.offset(self.remote(next));
-        u64::try_from(next as i64 + i64::from(offset)).ok()
+        next.checked_add_signed(seq.offset(self.remote(next)).into())
     }
 
     /// Returns whether a segment acknowledges our SYN.

@@ -80,6 +80,12 @@ impl Closing {
         self.signalled && !self.acknowledged
     }
 
+    /// Returns whether the peer has acknowledged our `DATA_FIN`.
+    #[inline]
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.acknowledged
+    }
+
     /// Returns the time of the earliest timer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         earliest(earliest(self.deadline, self.deserted_until), self.report_until)
@@ -116,11 +122,11 @@ impl Closing {
         self.deserted_until = None;
     }
 
-    /// Handles an acknowledgement of data up to `position`. Our data ends at `end`, and a larger position
-    /// acknowledges the `DATA_FIN`.
+    /// Handles an acknowledgement of data up to `position` after the `DATA_FIN` was sent. Our data ends at `end`, and
+    /// a larger position acknowledges the `DATA_FIN`.
     #[inline]
     pub(super) fn on_data_ack(&mut self, position: u64, end: u64) {
-        if self.signalled && position > end {
+        if position > end {
             self.acknowledged = true;
             self.deadline = None;
         }
@@ -143,7 +149,7 @@ impl Closing {
         }
     }
 
-    /// Sends the `DATA_FIN` after all data was scheduled.
+    /// Sends the `DATA_FIN` that the application has requested, after all data was scheduled.
     pub(super) fn push_fin(
         &mut self,
         now: Instant,
@@ -152,7 +158,7 @@ impl Closing {
         outgoing: &Outgoing,
         incoming: &Incoming,
     ) {
-        if !self.requested || !outgoing.stream().is_scheduled() {
+        if !outgoing.stream().is_scheduled() {
             return;
         }
         if session.is_plain() {

@@ -155,7 +155,7 @@ impl Subflows {
         token: u32,
         nonce: u32,
     ) {
-        let subflow = self.list[index].end_rest();
+        let subflow = &mut self[index];
         subflow.context.open_join(local_id, candidate.backup, nonce);
         subflow.tcp.supply().begin_tags();
         let option = MptcpOption::Join(MpJoin::Syn {
@@ -182,7 +182,7 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) -> bool {
-        let subflow = self.list[index].end_rest();
+        let subflow = &mut self[index];
         let answer = join(segment).zip(session.remote_key());
         let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
             return false;
@@ -202,7 +202,7 @@ impl Subflows {
 
     /// Handles the third packet of a join that the peer opened. The join is then complete.
     pub(super) fn complete_join(&mut self, index: usize) -> SubflowId {
-        let subflow = self.list[index].end_rest();
+        let subflow = &mut self[index];
         subflow.context.complete();
         // Our acknowledgement allows the initiator to send data (RFC 8684 section 3.2).
         subflow.tcp.demand_ack();
@@ -217,7 +217,7 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) -> bool {
-        let subflow = self.list[index].end_rest();
+        let subflow = &mut self[index];
         let confirms = segment.dss.is_some_and(|dss| dss.data_ack.is_some());
         if subflow.tcp.is_active() && confirms {
             subflow.context.complete();
@@ -246,10 +246,11 @@ impl Subflows {
 
     /// Ends a subflow at once and reports its four-tuple to the endpoint.
     pub(super) fn cut_off(&mut self, index: usize) -> SubflowId {
-        let subflow = self.list[index].end_rest();
+        let subflow = &mut self[index];
         subflow.cut_off();
-        self.moved.push(subflow.tcp.tuple().into());
-        subflow.tcp.id()
+        let (id, tuple) = (subflow.tcp.id(), subflow.tcp.tuple());
+        self.moved.push(tuple.into());
+        id
     }
 
     /// Returns whether the next segment of a subflow must be examined even if it has no options. Examples are
@@ -264,10 +265,11 @@ impl Subflows {
 
     /// Closes a subflow whose two directions have ended, and reports its four-tuple to the endpoint.
     pub(super) fn close(&mut self, index: usize) -> SubflowId {
-        let subflow = self.list[index].end_rest();
+        let subflow = &mut self[index];
         subflow.tcp.close();
-        self.moved.push(Moved { tuple: subflow.tcp.tuple(), remains: subflow.tcp.remains() });
-        subflow.tcp.id()
+        let (id, tuple, remains) = (subflow.tcp.id(), subflow.tcp.tuple(), subflow.tcp.remains());
+        self.moved.push(Moved { tuple, remains });
+        id
     }
 
     /// Handles the acknowledgement number of a segment on its subflow. An acknowledgement on a stale subflow
@@ -279,7 +281,8 @@ impl Subflows {
         index: usize,
         segment: &Segment,
     ) {
-        let subflow = self.list[index].end_rest();
+        let subflow = &mut self.list[index];
+        subflow.end_rest();
         self.siblings.clear();
         // A controller is notified only while data is outstanding.
         if !subflow.tcp.sending().flight().is_empty()
@@ -306,7 +309,7 @@ impl Subflows {
     /// Recomputes the payload size of a subflow's segments. If the subflow sends a DSS, its length is
     /// subtracted.
     pub(super) fn update_segment_size(&mut self, session: &Session, index: usize) {
-        let subflow = self.list[index].end_rest();
+        let subflow = &mut self[index];
         subflow.tcp.update_mss(if subflow.reserves_dss() { session.dss_bytes() } else { 0 });
     }
 
@@ -324,7 +327,7 @@ impl Subflows {
         let terms = session.terms(base);
         let mapping = Mapping { dsn: MappingDsn::Long(DataSeq(base)), ssn: 1, length, checksum };
         if !segment.payload.is_empty() {
-            self.list[0].end_rest().note_first_mapping(&mapping, segment, terms);
+            self[0].note_first_mapping(&mapping, segment, terms);
         }
     }
 
@@ -417,7 +420,9 @@ impl Subflows {
     /// Moves the state of a half-open join into the subflow that was installed for it.
     pub(super) fn resume_join(&mut self, index: usize, session: &Session) {
         if let Some(joins) = &mut self.half_open {
-            joins.resume(self.list[index].end_rest(), session);
+            let subflow = &mut self.list[index];
+            subflow.end_rest();
+            joins.resume(subflow, session);
         }
     }
 

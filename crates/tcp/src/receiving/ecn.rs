@@ -144,7 +144,7 @@ impl EcnReceiver {
     /// Handles the peer's CWR. Linux also accepts it on a segment without data (`tcp_ecn_accept_cwr`).
     #[inline]
     pub(super) fn on_cwr(&mut self, segment: &Segment, ack: &mut AckPolicy) {
-        if self.agreed && segment.flags.contains(Flags::CWR) {
+        if self.agreed {
             // If the controller counts marks, CWR does not end the echo.
             self.echoes &= self.counted.is_some();
             if segment.sequence_len() > 0 {

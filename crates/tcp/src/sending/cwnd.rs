@@ -246,9 +246,8 @@ impl Cwnd {
 
     /// Recomputes the pacing rate from the window and the RTT.
     #[inline]
-    pub(super) fn update_pacing(&mut self, packets_out: u32, mss: u32, srtt8_micros: u64) {
-        let own = self.controller.pacing_rate();
-        self.pacer.update(own, &self.window, packets_out, mss, srtt8_micros);
+    pub(super) fn update_pacing(&mut self, packets_out: u32, mss: u32, srtt8: u64) {
+        self.pacer.update(self.controller.pacing_rate(), &self.window, packets_out, mss, srtt8);
     }
 
     /// Returns the pacing rate. It is an estimate unless pacing is enforced.

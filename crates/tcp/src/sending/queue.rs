@@ -129,14 +129,14 @@ impl Queue {
 
     /// Returns the memory that is charged for these bytes (`sk_wmem_queued`).
     pub fn memory(&self) -> u64 {
-        let to_come = u64::from(self.buffers_to_come);
-        let buffers = self.buffers_queued + self.buffers_in_flight + to_come;
-        self.queued + self.unacked_bytes + buffers * self.memory_per_buffer
+        self.memory_with(0, 0)
     }
 
     /// Returns the memory if `bytes` more were queued in `segments` separate socket buffers.
     pub(super) fn memory_with(&self, segments: u64, bytes: u64) -> u64 {
-        self.memory() + bytes + segments * self.memory_per_buffer
+        let to_come = segments + u64::from(self.buffers_to_come);
+        let buffers = self.buffers_queued + self.buffers_in_flight + to_come;
+        self.held_bytes() + bytes + buffers * self.memory_per_buffer
     }
 
     /// Returns the time at which data was last sent.
@@ -221,7 +221,7 @@ impl Queue {
     /// Returns whether data is currently sent with tags.
     #[inline]
     pub fn is_tagged(&self) -> bool {
-        self.tagging == Tagging::Now
+        matches!(self.tagging, Tagging::Now)
     }
 
     /// Handles a SYN that was sent or answered. The next position is 1.

@@ -25,12 +25,10 @@ impl Incoming {
     ) {
         if segment.payload.is_empty() && !segment.flags.contains(Flags::FIN) {
             subflows[index].tcp.handle_empty(now, segment);
-            self.note_payload(
-                session,
-                subflows,
-                index,
-                subflows[index].tcp.receive().received_mss(),
-            );
+            if !session.is_multipath() {
+                let known_mss = subflows[index].tcp.receive().received_mss();
+                self.note_plain_payload(&subflows[index], known_mss);
+            }
         } else {
             self.take_data(now, session, subflows, index, segment, segment_size);
         }
@@ -110,7 +108,9 @@ impl Incoming {
                 }
             },
         );
-        self.note_payload(session, subflows, index, known_mss);
+        if !session.is_multipath() {
+            self.note_plain_payload(&subflows[index], known_mss);
+        }
         self.grow_and_acknowledge(now, session, subflows, index, segment, news);
         if delivered {
             if session.config().checksum

@@ -283,23 +283,16 @@ impl Incoming {
         }
     }
 
-    /// Updates the buffer after a payload was stored: for its segment size, and for space for out-of-order
-    /// data.
+    /// Updates the buffer of plain TCP after a payload was stored: for its segment size, and for space for
+    /// out-of-order data.
     #[inline]
-    pub(super) fn note_payload(
-        &mut self,
-        session: &Session,
-        subflows: &Subflows,
-        index: usize,
-        known_mss: u32,
-    ) {
-        let subflow = &subflows[index];
-        let multipath = session.is_multipath();
-        if !multipath && subflow.tcp.receive().received_mss() > known_mss {
-            self.budget.buffer.on_segment_size(u64::from(subflow.tcp.receive().received_mss()));
+    pub(super) fn note_plain_payload(&mut self, subflow: &Subflow, known_mss: u32) {
+        let receive = subflow.tcp.receive();
+        if receive.received_mss() > known_mss {
+            self.budget.buffer.on_segment_size(u64::from(receive.received_mss()));
         }
-        if !multipath && subflow.tcp.receive().assembly().span() > 0 {
-            self.budget.buffer.grow_ahead(subflow.tcp.receive().assembly().span());
+        if receive.assembly().span() > 0 {
+            self.budget.buffer.grow_ahead(receive.assembly().span());
         }
     }
 

@@ -123,8 +123,7 @@ impl Outgoing {
     /// `first` is the first subflow of `on`.
     #[inline]
     pub(super) fn answers_elsewhere(&self, first: Option<SubflowId>, on: SubflowSet) -> bool {
-        let answered = self.delegation.answered;
-        answered.is_some_and(|id| first != Some(id) && !on.contains(id))
+        self.delegation.answered.is_some_and(|id| first != Some(id) && !on.contains(id))
     }
 
     /// Sends the data queued on the acknowledged subflow before another subflow gets data.

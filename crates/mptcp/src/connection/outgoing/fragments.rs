@@ -7,6 +7,7 @@
 //! old page is acknowledged, its start is used again (`skb_page_frag_refill`).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Bytes of a fragment's header (`struct mptcp_data_frag`). The header is aligned to 8 bytes.
 const HEADER: u64 = 40;
@@ -25,27 +26,21 @@ pub(super) struct Fragments {
     used: u64,
     /// End positions of the fragments, ascending.
     ends: VecDeque<u64>,
-    /// The start and end of the fragment that was last looked up. Consecutive look-ups usually have the same
+    /// The range of the fragment that was last looked up. Consecutive look-ups usually have the same
     /// result.
-    last: (u64, u64),
+    last: Range<u64>,
 }
 
 impl Fragments {
     /// Creates fragments of at most `largest` bytes in pages.
     pub(super) fn new(largest: u64) -> Self {
-        Self {
-            page: largest + HEADER,
-            header: HEADER,
-            used: 0,
-            ends: VecDeque::new(),
-            last: (0, 0),
-        }
+        Self { page: largest + HEADER, header: HEADER, used: 0, ends: VecDeque::new(), last: 0..0 }
     }
 
     /// Creates fragments of at most `largest` bytes, each in its own socket buffer. Written data is appended
     /// to the last one while it is not completely sent. Otherwise a new one begins (`tcp_sendmsg`).
     pub(super) fn buffers(largest: u64) -> Self {
-        Self { page: largest, header: 0, used: 0, ends: VecDeque::new(), last: (0, 0) }
+        Self { page: largest, header: 0, used: 0, ends: VecDeque::new(), last: 0..0 }
     }
 
     /// Adds bytes written at position `at` to one fragment. Returns how many it took. `waits`: the last
@@ -63,7 +58,7 @@ impl Fragments {
         match self.ends.back_mut().filter(|_| joins) {
             Some(end) => {
                 *end += taken;
-                self.last = (0, 0);
+                self.last = 0..0;
             }
             None => self.ends.push_back(at + taken),
         }
@@ -79,8 +74,7 @@ impl Fragments {
     /// Returns the end of the fragment that contains `position`, or `u64::MAX` if no fragment does.
     #[inline]
     pub(super) fn end(&mut self, position: u64) -> u64 {
-        let (start, end) = self.last;
-        if start <= position && position < end { end } else { self.find(position) }
+        if self.last.contains(&position) { self.last.end } else { self.find(position) }
     }
 
     /// The slow path of [`Self::end`]: a binary search.
@@ -89,7 +83,7 @@ impl Fragments {
         let index = self.ends.partition_point(|end| *end <= position);
         let Some(&end) = self.ends.get(index) else { return u64::MAX };
         let start = index.checked_sub(1).map_or(position, |before| self.ends[before]);
-        self.last = (start, end);
+        self.last = start..end;
         end
     }
 
@@ -99,8 +93,8 @@ impl Fragments {
         while self.ends.front().is_some_and(|end| *end <= una) {
             self.ends.pop_front();
         }
-        if self.last.1 <= una {
-            self.last = (0, 0);
+        if self.last.end <= una {
+            self.last = 0..0;
         }
     }
 }

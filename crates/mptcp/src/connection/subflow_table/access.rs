@@ -1,6 +1,6 @@
 //! Access to the subflows of a table. Each access that may change a subflow ends its rest ([`Subflow::poll_ready`]).
 
-use std::ops::{Deref, Index, IndexMut};
+use std::ops::{Deref, Index, IndexMut, Range};
 
 use super::Subflows;
 use crate::subflow::Subflow;
@@ -26,15 +26,21 @@ impl Index<usize> for Subflows {
 impl IndexMut<usize> for Subflows {
     #[inline]
     fn index_mut(&mut self, index: usize) -> &mut Subflow {
-        self.list[index].end_rest()
+        end_rest(&mut self.list[index])
     }
+}
+
+#[inline]
+fn end_rest(subflow: &mut Subflow) -> &mut Subflow {
+    subflow.end_rest();
+    subflow
 }
 
 impl Subflows {
     /// Returns the subflow in a slot, to change it.
     #[inline]
     pub(in crate::connection) fn get_mut(&mut self, index: usize) -> Option<&mut Subflow> {
-        self.list.get_mut(index).map(Subflow::end_rest)
+        self.list.get_mut(index).map(end_rest)
     }
 
     /// Returns the initial subflow, to change it.
@@ -46,7 +52,7 @@ impl Subflows {
     /// Returns all subflows, to change them.
     #[inline]
     pub(in crate::connection) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Subflow> {
-        self.list.iter_mut().map(Subflow::end_rest)
+        self.list.iter_mut().map(end_rest)
     }
 
     /// Returns the subflows that may send data, each with whether it has changed since the last call.
@@ -58,9 +64,10 @@ impl Subflows {
         })
     }
 
-    /// Returns whether a subflow may have something to send.
+    /// Returns the first of `slots` whose subflow may have something to send.
     #[inline]
-    pub(in crate::connection) fn poll_ready(&mut self, index: usize) -> bool {
-        self.list[index].poll_ready()
+    pub(in crate::connection) fn next_ready(&mut self, slots: Range<usize>) -> Option<usize> {
+        let first = slots.start;
+        self.list[slots].iter_mut().position(Subflow::poll_ready).map(|step| first + step)
     }
 }
