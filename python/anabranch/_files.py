@@ -191,7 +191,9 @@ def content(file: Path, most: int) -> bytes:
         If the file is larger, or no file can have this name.
     """
     with file.open("rb") as opened:
-        data = opened.read(most + 1)
+        # A read allocates the requested size. A pipe has the size 0.
+        size = os.fstat(opened.fileno()).st_size or most
+        data = opened.read(min(size, most) + 1)
     if len(data) > most:
         message = f"larger than {most >> 20} MiB"
         raise ValueError(message)

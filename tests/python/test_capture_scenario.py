@@ -144,6 +144,39 @@ def test_a_log_gives_the_film_of_a_scenario(session, tmp_path):
     assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.1)
 
 
+def test_a_log_of_vlc_gives_the_film_of_a_scenario(session, tmp_path):
+    """VLC lists the segments of the renditions, and logs each request. Sizes are in the capture alone."""
+    run, file, _ = session
+    asked = [row for row in run.rows("chunks") if row["track"] == "video"]
+    lines = ["0.000 adaptive debug: BaseAdaptationSet default_id#0"]
+    for rung in (row for row in run.rows("renditions") if row["track"] == "video"):
+        lines.append(f"0.000 adaptive debug: Representation http://h/uq18-jp/{rung['name']}/index.m3u8")
+        lines += [
+            f"0.000 adaptive debug: Segment #{row['index']} url=http://h/uq18-jp/{rung['name']}/{row['index']}.ts "
+            "duration 10000000"
+            for row in asked
+        ]
+    lines += [
+        f"{row['t_s']:.3f} adaptive debug: Retrieving http://h/{row['resource']} @0"
+        for row in run.rows("requests")
+    ]
+    log = tmp_path / "vlc.log"
+    log.write_text("\n".join(lines), encoding="utf-8")
+    target = tmp_path / "again.toml"
+    shown = command(file, "--log", log, "--scenario", target, "--report", tmp_path / "a.html")
+    assert shown.exit_code == 0, shown.output
+    application = tomllib.loads(target.read_text(encoding="utf-8"))["application"]
+    assert (application["abr"], application["player"]["model"]) == ("vlc-nearoptimal", "vlc")
+    playlist = (tmp_path / application["ladder"]["master"]).read_text(encoding="utf-8")
+    used = {row["rendition"] for row in asked[:-1]}
+    assert playlist.count("#EXT-X-STREAM-INF") == len(used)
+    # The mean rate of the last rendition, of which the most chunks were requested.
+    most = [row for row in asked[:-1] if row["rendition"] == max(used)]
+    mean = int(8 * sum(row["bytes"] for row in most) / sum(row["duration_s"] for row in most))
+    assert f"AVERAGE-BANDWIDTH={mean}\n" in playlist
+    anabranch.run(target)
+
+
 def test_a_known_ladder_repeats_the_session(session, tmp_path):
     """The bounds of a what-if: 5 % of goodput, and 2 stalls."""
     run, file, _ = session

@@ -29,7 +29,7 @@ _MORE_S = 120.0
 #: A session without a film is taken for one with pauses if it was silent for this share of the time.
 _PAUSED = 0.2
 #: The rule of adaptation of a player, by the kind of its log.
-_RULES = {"dash.js": "throughput"}
+_RULES = {"dash.js": "throughput", "VLC": "vlc-nearoptimal"}
 
 
 def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], list[Path]]:
@@ -51,7 +51,7 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
     """
     if ladder is not None:
         film = [f"ladder = {_quoted(ladder)}"]
-        return [*_adaptive(run), *_until(run, None), *film, "", *_player()], []
+        return [*_adaptive(run), *_until(run, None), *film, "", *_player(run)], []
     chunks = [
         row
         for row in run.rows("chunks")
@@ -76,7 +76,7 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
     notes = ["# The sound is part of the chunks with pictures."] if sound else []
     if whole is None:
         notes.append("# Renditions that the player did not request are missing, except the highest.")
-    return [*notes, *_adaptive(run), *until, "", *film, "", *_player()], [master]
+    return [*notes, *_adaptive(run), *until, "", *film, "", *_player(run)], [master]
 
 
 def _quoted(text: str) -> str:
@@ -87,13 +87,18 @@ def _quoted(text: str) -> str:
 
 def _adaptive(run: Run) -> list[str]:
     """Return the head of an adaptive application."""
-    rule = _RULES.get(run.summary.get("log", {}).get("kind"), "hlsjs")
+    rule = _RULES.get(_kind(run), "hlsjs")
     return ["[application]", 'kind = "adaptive"', f'abr = "{rule}"  # the rule of the player is not known']
 
 
-def _player() -> list[str]:
+def _kind(run: Run) -> str:
+    """Return the kind of the player's log; empty without one."""
+    return str(run.summary.get("log", {}).get("kind", ""))
+
+
+def _player(run: Run) -> list[str]:
     """Return the table of the player."""
-    return ["[application.player]", 'model = "hlsjs"']
+    return ["[application.player]", f'model = "{"vlc" if _kind(run) == "VLC" else "hlsjs"}"']
 
 
 def _until(run: Run, whole_s: float | None) -> list[str]:
@@ -139,6 +144,8 @@ def _playlist(rungs: Sequence[Mapping[str, Any]], chunks: Sequence[Mapping[str, 
     lines = ["#EXTM3U"]
     for row in rungs:
         mean = _mean_bps(row, chunks, peak)
+        if mean == 0:  # neither requested nor declared
+            continue
         declared = row["bandwidth_bps"] or int(mean * peak)
         height = int(row["height"] or 0)
         width = int(row["width"] or 0) or 2 * round(height * 8 / 9)

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean
-from anabranch.logs import _times
+from anabranch.logs import _states, _times
 from anabranch.logs._cmcd_lines import Request, requests
 from anabranch.logs._cmcd_values import number, numbers
 from anabranch.logs._parsed import Found, PlayerLog, ladder
@@ -62,6 +62,11 @@ class _Session:
         self.timed = bool(own) and all(self._at(one) is not None for one in own)
         self.second = any(one.cmcd.get("v") == 2 or "sta" in one.cmcd for one in own)
         self.own = sorted(own, key=lambda one: self._at(one) or 0.0) if self.timed else list(own)
+        self.asked = [one for one in self.own if not _states.is_event(one.cmcd)]
+        self.responses = [one for one in self.own if one.cmcd.get("e") == "rr" and one.resource]
+        # The requests themselves are preferred to the player's reports of their responses.
+        self.asked = self.asked or self.responses
+        self.by_states = self.timed and _states.has_states(one.cmcd for one in self.own)
         self.found = Found()
         self.notes: list[str] = []
         self.stalls: list[tuple[float, float | None]] = []
@@ -73,18 +78,29 @@ class _Session:
     def _at(one: Request) -> float | None:
         """Return the time of a request. A player's own time (`ts`, version 2) is preferred."""
         stamp = number(dict(one.cmcd), "ts")
-        return one.t_s if stamp is None else stamp / 1e3
+        return _times.possible(one.t_s if stamp is None else stamp / 1e3)
 
     def log(self, file: str, **named: Any) -> PlayerLog:  # noqa: ANN401 - as PlayerLog has them
         """Return the session as a log."""
         self._objects()
-        counts: dict[str, int | float] = {"requests": len(self.own)}
+        counts: dict[str, int | float] = {"requests": len(self.asked)}
+        if len(self.own) > len(self.asked):
+            counts["events"] = len(self.own) - len(self.asked)
         if self.timed:
             self._play()
             counts["stalls"] = len(self.stalls)
         else:
             counts |= self._untimed()
-        unseen = [*_UNSEEN, *([] if self.second else [_UNSEEN_1]), *([] if self.timed else [_UNSEEN_TIME])]
+        done = any(row.get("done_s") is not None for row in self.found.requests)
+        switched = any(row["event"] == "switch" for row in self.found.playback)
+        pictures, responses, switches = _UNSEEN
+        unseen = [
+            pictures,
+            *([] if done else [responses]),
+            *([] if switched else [switches]),
+            *([] if self.second or self.by_states else [_UNSEEN_1]),
+            *([] if self.timed else [_UNSEEN_TIME]),
+        ]
         if self.timed and any(one.ended for one in self.own):
             self.notes.append(
                 "The log does not say how long a response took, so the time of a request is that of its line."
@@ -110,7 +126,13 @@ class _Session:
         indices: Counter[str] = Counter()
         for one in self.own:
             at_s, cmcd = self._at(one), dict(one.cmcd)
-            row = {"client": 0, "t_s": at_s, "resource": one.resource, "bytes": one.bytes}
+            held_ms = number(cmcd, "bl")
+            kind = str(cmcd.get("ot", ""))
+            self.found.buffer(at_s, None if held_ms is None or kind == "a" else held_ms / 1e3)
+        for one in self.asked:
+            at_s, cmcd = self._at(one), dict(one.cmcd)
+            row: dict[str, Any] = {"client": 0, "t_s": at_s, "resource": one.resource, "bytes": one.bytes}
+            row |= _states.response(cmcd, at_s)
             self.found.requests.append(row)
             held_ms = number(cmcd, "bl")
             kind = str(cmcd.get("ot", ""))
@@ -129,11 +151,10 @@ class _Session:
                     }
                 )
                 indices[track] += 1
-            self.found.buffer(at_s, None if held_ms is None or kind == "a" else held_ms / 1e3)
 
     def _rates(self, track: str) -> list[float]:
         """Return the rates of a track's requested chunks and its highest one, kbit/s, the lowest first."""
-        own = [dict(one.cmcd) for one in self.own if one.cmcd.get("ot") in _KINDS[track]]
+        own = [dict(one.cmcd) for one in self.own if str(one.cmcd.get("ot")) in _KINDS[track]]
         rates = {rate for cmcd in own if (rate := number(cmcd, "br")) is not None}
         # A list of version 2 has the highest rate of each track: that of the pictures is the larger one.
         tops = (numbers(cmcd, "tb") for cmcd in own)
@@ -144,8 +165,8 @@ class _Session:
         """Return the height that the addresses of a rendition's chunks name; None if none or several."""
         found = {
             int(named[1])
-            for one in self.own
-            if one.cmcd.get("ot") in _KINDS[track]
+            for one in self.asked
+            if str(one.cmcd.get("ot")) in _KINDS[track]
             and number(dict(one.cmcd), "br") == rate
             and (named := _HEIGHT.search(one.resource))
         }
@@ -153,17 +174,26 @@ class _Session:
 
     def _play(self) -> None:
         """Add the events of playback."""
+        if self.by_states:
+            reports = [(self._at(one) or 0.0, one.cmcd) for one in self.own if _states.is_event(one.cmcd)]
+            self.stalls = _states.play(reports, self.found)
+            self._stall()
+            return
         start_s = self._start()
         if start_s is not None:
             self.found.happened(start_s, "start")
             self.stalls = list(self._stalls_of_2(start_s) if self.second else self._stalls_of_1(start_s))
+        self._stall()
+        ended = next((one for one in self.own if one.cmcd.get("sta") == "e"), None)
+        if ended is not None:
+            self.found.happened(self._at(ended), "end")
+
+    def _stall(self) -> None:
+        """Add the begins and the ends of the stalls."""
         for begin_s, end_s in self.stalls:
             self.found.happened(begin_s, "underflow")
             if end_s is not None:
                 self.found.happened(end_s, "resume")
-        ended = next((one for one in self.own if one.cmcd.get("sta") == "e"), None)
-        if ended is not None:
-            self.found.happened(self._at(ended), "end")
 
     def _start(self) -> float | None:
         """Return when playback began; None if the log does not show it."""

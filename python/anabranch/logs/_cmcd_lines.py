@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 #: A request in an access log.
-_REQUEST = re.compile(r'"(?:GET|HEAD|POST|PUT) (\S+)[^"]*" (\d{3}) (\d+|-)')
+_REQUEST = re.compile(r'"(?:GET|HEAD|POST|PUT) ([^\s"]+)(?: [^"]*)?" (\d{3}) (\d{1,15}|-)')
 #: Fields in quotation marks. nginx writes a quotation mark inside as `\x22`.
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\x([0-9A-Fa-f]{2})")
 #: Seconds since 1970 with milliseconds, as `$msec` has them.
 _MSEC = re.compile(r"(?<![\d.])(\d{10}\.\d{3})(?![\d.])")
 #: How long the server took, by names that are in use for `$request_time`.
-_TOOK = re.compile(r"\b(?:rt|request_time|req_time|urt)=\"?(\d+\.\d+)")
+_TOOK = re.compile(r"\b(?:rt|request_time|req_time|urt)=\"?(\d{1,6}\.\d{1,9})")
 
 #: The members of an object for each value, in the order in which they are tried.
 _AT = ("t_s", "msec", "time_iso8601", "@timestamp", "timestamp", "time", "time_local", "ts", "date")
@@ -30,6 +30,10 @@ _ADDRESS = ("request_uri", "resource", "uri", "url", "path", "request", "cs-uri-
 _QUERY = ("args", "query", "query_string", "cs-uri-query")
 _BYTES = ("body_bytes_sent", "bytes_sent", "bytes", "size", "sc-bytes")
 _TAKEN = ("request_time", "rt", "time-taken")
+#: The members with the body of a request.
+_BODIES = ("request_body", "body", "postData", "payload")
+#: A response takes less than this, in seconds.
+_MOST_TAKEN_S = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,28 +77,77 @@ def requests(lines: Sequence[str]) -> tuple[list[Request], list[BadLine]]:
             found.append(heads.found[number])
             continue
         try:
-            one = _object(number, text) if text.startswith("{") else _text(number, text)
+            if text.startswith(("{", "[{")):
+                found += _values(number, text.rstrip(","))
+            else:
+                found += _text(number, text)
         except ValueError as error:
             bad.append(BadLine(number=number, why=str(error)))
-            continue
-        if one is not None:
-            found.append(one)
     return found, bad
 
 
-def _object(number: int, text: str) -> Request | None:
-    """Return the request of a line of JSON; None if it has no CMCD.
+def _values(number: int, text: str) -> list[Request]:
+    """Return the requests and reports of a line of JSON: an object, or a list of reports.
 
     Raises
     ------
     ValueError
-        When the line is no object, or its CMCD is no list of keys.
+        When the line is no JSON, or its CMCD is no list of keys.
     """
     try:
-        row = json.loads(text)
+        whole = json.loads(text)
     except json.JSONDecodeError as error:
         message = f"no JSON: {error.msg} at column {error.colno}"
         raise ValueError(message) from None
+    except RecursionError:
+        message = "no JSON: it nests too deeply"
+        raise ValueError(message) from None
+    if not isinstance(whole, dict):
+        return _of_body(number, whole)
+    bodies = [whole[name] for name in _BODIES if name in whole]
+    if _is_report(whole):
+        bodies = [whole]
+    if found := [one for body in bodies for one in _of_body(number, body)]:
+        return found
+    one = _object(number, whole)
+    return [] if one is None else [one]
+
+
+def _is_report(row: Any) -> bool:  # noqa: ANN401 - any value of JSON
+    """Return whether a value is a report of an event: its keys are those of CMCD."""
+    return isinstance(row, dict) and isinstance(row.get("e"), str) and ("ts" in row or "sid" in row)
+
+
+def _of_body(number: int, body: Any) -> list[Request]:  # noqa: ANN401 - any value of JSON
+    """Return the reports of events in the body of a request: lines of keys, or objects."""
+    if isinstance(body, str):
+        lists = (values.parsed(line) for line in body.splitlines())
+        return [_report(number, one) for one in lists if _is_report(one) and one is not None]
+    rows = body if isinstance(body, list) else [body]
+    return [_report(number, one) for one in rows if _is_report(one)]
+
+
+def _report(number: int, cmcd: Mapping[str, Any]) -> Request:
+    """Return the report of an event. Its time is its own (`ts`)."""
+    url = cmcd.get("url")
+    return Request(
+        line=number,
+        t_s=None,
+        ended=False,
+        resource=_resource(url) if isinstance(url, str) else "",
+        bytes=None,
+        cmcd={key: value for key, value in cmcd.items() if value is not None and value is not False},
+    )
+
+
+def _object(number: int, row: Mapping[str, Any]) -> Request | None:
+    """Return the request of an object; None if it has no CMCD.
+
+    Raises
+    ------
+    ValueError
+        When its CMCD is no list of keys.
+    """
     address = next((row[name] for name in _ADDRESS if isinstance(row.get(name), str)), "")
     if address[:4].rstrip() in {"GET", "HEAD", "POST"}:
         address = address.split()[1] if len(address.split()) > 1 else ""
@@ -105,6 +158,8 @@ def _object(number: int, text: str) -> Request | None:
     if cmcd is None:
         _refuse_broken(address)
         return None
+    if _is_report(cmcd):
+        return _report(number, cmcd)
     end, taken = _time(row)
     count = next((row[name] for name in _BYTES if name in row), None)
     return Request(
@@ -112,20 +167,21 @@ def _object(number: int, text: str) -> Request | None:
         t_s=end if end is None or taken is None else end - taken,
         ended="t_s" not in row and taken is None and "ts" not in cmcd,
         resource=_resource(address),
-        bytes=int(str(count)) if str(count).isdigit() else None,
+        bytes=int(str(count)) if re.fullmatch(r"[0-9]{1,15}", str(count)) else None,
         cmcd=cmcd,
     )
 
 
 def _time(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the time of an object, and how long the response took."""
-    name = next((name for name in _AT if row.get(name) not in {None, ""}), None)
+    name = next((name for name in _AT if row.get(name) not in (None, "")), None)
     at_s = None if name is None else _times.value(row[name], milliseconds=name == "ts")
-    taken = next((row[key] for key in _TAKEN if row.get(key) not in {None, "", "-"}), None)
+    taken = next((row[key] for key in _TAKEN if row.get(key) not in (None, "", "-")), None)
     try:
-        return at_s, None if taken is None or name == "t_s" else float(taken)
-    except (TypeError, ValueError):
+        took_s = None if taken is None or name == "t_s" else float(taken)
+    except (TypeError, ValueError, OverflowError):
         return at_s, None
+    return at_s, took_s if took_s is not None and 0 <= took_s <= _MOST_TAKEN_S else None
 
 
 def _of_members(row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -142,30 +198,36 @@ def _of_members(row: Mapping[str, Any]) -> dict[str, Any] | None:
     return found or (_of_members(headers) if isinstance(headers, dict) else None) or None
 
 
-def _text(number: int, text: str) -> Request | None:
-    """Return the request of a line of text; None if it has no CMCD.
+def _text(number: int, text: str) -> list[Request]:
+    """Return the request of a line of text, or its reports of events; nothing if it has no CMCD.
 
     Raises
     ------
     ValueError
         When its CMCD is no list of keys.
     """
+    if (own := values.parsed(text)) is not None and _is_report(own):
+        return [_report(number, own)]
     asked = _REQUEST.search(text)
     address = asked[1] if asked is not None else text if text.startswith(("/", "http")) else ""
     cmcd = values.of_address(address)
     for quoted in _QUOTED.findall(text) if asked is not None and cmcd is None else ():
         plain = _ESCAPED.sub(lambda one: chr(int(one[1], 16)), quoted)
+        if found := _of_body(number, plain):
+            return found
         plain = re.sub(r"^CMCD-\w+:\s*", "", plain, flags=re.IGNORECASE).replace('\\"', '"')
         if "=" in plain or plain in {"su", "bs"}:
             part = values.parsed(plain)
             cmcd = cmcd if part is None else {**(cmcd or {}), **part}
     if cmcd is None:
         _refuse_broken(address)
-        return None
+        return []
+    if _is_report(cmcd):
+        return [_report(number, cmcd)]
     msec = _MSEC.search(text)
     end = float(msec[1]) if msec is not None else _times.local(text) or _times.iso(text)
     took = _TOOK.search(text)
-    return Request(
+    one = Request(
         line=number,
         t_s=end if end is None or took is None else end - float(took[1]),
         ended=took is None,
@@ -173,6 +235,7 @@ def _text(number: int, text: str) -> Request | None:
         bytes=int(asked[3]) if asked is not None and asked[3] != "-" else None,
         cmcd=cmcd,
     )
+    return [one]
 
 
 def _refuse_broken(address: str) -> None:

@@ -6,6 +6,8 @@ import re
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from anabranch.logs._parsed import MOST
+
 #: The keys of versions 1 and 2. A list with none of them is no CMCD.
 KEYS = frozenset(
     (
@@ -17,7 +19,9 @@ KEYS = frozenset(
 )
 #: A key, and its value: a text in quotation marks, a list in parentheses, or the rest up to a comma.
 _ITEM = re.compile(r'\s*([A-Za-z0-9._-]+)(?:=("(?:[^"\\]|\\.)*"|\([^)]*\)|[^,"]*))?\s*(?:,|$)')
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+#: Longer texts are no lists.
+_LONGEST = 16_384
+_NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
 #: The object's type behind a member of an inner list: `4000;v`.
 _PARAMETER = re.compile(r";.*", re.DOTALL)
 
@@ -28,6 +32,8 @@ def parsed(text: str) -> dict[str, Any] | None:
     Keys without a value are True. Values that players write although they do not have one (`undefined`,
     `NaN`, `null`) are left out. An inner list of version 2 is a list.
     """
+    if len(text) > _LONGEST:
+        return None
     found: dict[str, Any] = {}
     at = 0
     text = text.strip()
@@ -72,7 +78,12 @@ def of_address(address: str) -> dict[str, Any] | None:
 
     Some players and servers encode the argument twice.
     """
-    query = urlsplit(address).query
+    if "cmcd=" not in address.lower():
+        return None
+    try:
+        query = urlsplit(address).query
+    except ValueError:
+        return None
     if "cmcd=" not in query.lower():
         return None
     given = {name.upper(): values for name, values in parse_qs(query, keep_blank_values=True).items()}
@@ -86,14 +97,16 @@ def of_address(address: str) -> dict[str, Any] | None:
 
 def number(values: dict[str, Any], key: str) -> float | None:
     """Return the number of a key; the first one of a list, and None without one."""
-    value = values.get(key)
-    if isinstance(value, list):
-        value = next((one for one in value if isinstance(one, int | float)), None)
-    return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+    return next(iter(numbers(values, key)), None)
 
 
 def numbers(values: dict[str, Any], key: str) -> list[float]:
     """Return the numbers of a key."""
     value = values.get(key, [])
     given = value if isinstance(value, list) else [value]
-    return [float(one) for one in given if isinstance(one, int | float) and not isinstance(one, bool)]
+    return [float(one) for one in given if _is_number(one)]
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401 - as CMCD has it
+    """Return whether a value is a number that a report may have."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST

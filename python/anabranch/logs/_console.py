@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from anabranch.logs import _times
 from anabranch.logs._events import Event
+from anabranch.logs._parsed import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,18 +19,24 @@ DASHJS = re.compile(r"\[\d+\]\[(?:[A-Z]\w+)\]|\[dash\.js \d")
 
 #: Safari writes each part of a message in quotation marks, with a dash between.
 _SAFARI = re.compile(r'"? – "?')
-_LOADING = re.compile(r"Loading (?:fragment|segment) (\d+)\b.*?\blevel:? ?(\d+)")
-_LOADING_NEW = re.compile(r"Loading (?:main|audio) sn: (\d+)\b.*?\blevel:? ?(\d+)")
-_LOADED = re.compile(r"Loaded (?:fragment|segment|main sn:|sn:) ?(\d+) of (?:level|track):? ?(\d+)")
-_SWITCHING = re.compile(r"[Ss]witching to level (\d+)")
+#: `Loading fragment 3 cc: 0 of [0-9] level: 2`; before version 1 `Loading 3 of [0 ,9],level 2`.
+_LOADING = re.compile(r"Loading (?:fragment |segment )?(\d{1,15})\b.{0,60}?\blevel:? ?(\d{1,4})\b")
+_LOADING_NEW = re.compile(r"Loading (?:main|audio) sn: (\d{1,15})\b.{0,60}?\blevel:? ?(\d{1,4})\b")
+_LOADED = re.compile(
+    r"Loaded {1,9}(?:fragment |segment |main sn: ?|sn: ?)?(\d{1,15}) of (?:\[[\d ,-]{1,40}\],? ?)?"
+    r"(?:level|track):? ?(\d{1,4})\b"
+)
+_SWITCHING = re.compile(r"[Ss]witching to level (\d{1,4})\b")
 _STALLED = re.compile(r"bufferStalledError|Playback stalling at @")
-_OVER = re.compile(r"playback not stuck anymore @[\d.]+, after (\d+) ?ms")
+_OVER = re.compile(r"playback not stuck anymore @[\d.]{1,20}, after (\d{1,12}) ?ms")
 
-_DASH = re.compile(r"\[(\d+)\](?:\[(\w+)\])?(?:\[(\w+)\])? ?(.*)")
+_DASH = re.compile(r"\[(\d{1,14})\](?:\[(\w+)\])?(?:\[(\w+)\])? ?(.*)")
 _NATIVE = re.compile(r"Native video element event: (\w+)")
-_NEXT = re.compile(r"(?:Next fragment request url|Init fragment url).*? is (\S+)")
-_COMPLETED = re.compile(r"OnFragmentLoadingCompleted\b.*? - Url: (\S+)")
-_QUALITY = re.compile(r"[Ss]witch(?:ing|ed)?(?: quality)? from (\d+) to (\d+)")
+_NEXT = re.compile(r"(?:Next fragment request url|Init fragment url).{0,200}? is (\S+)")
+_COMPLETED = re.compile(r"OnFragmentLoadingCompleted\b.{0,200}? - Url: (\S+)")
+_QUALITY = re.compile(r"[Ss]witch(?:ing|ed)?(?: quality)? from (\d{1,4}) to (\d{1,4})\b")
+#: What `AbrController` adds to a switch.
+_HELD = re.compile(r"\(buffer: (\d{1,6}(?:\.\d{1,9})?)\)")
 
 
 def hlsjs(lines: Sequence[str]) -> Iterator[tuple[int, Event]]:
@@ -67,18 +73,15 @@ def dashjs(lines: Sequence[str]) -> Iterator[tuple[int, Event]]:
         if (whole := _DASH.search(line)) is None:
             continue
         at_s, text = int(whole[1]) / 1e3, whole[4]
-        audio = whole[3] == "audio" or "media type audio" in text
+        audio = whole[3] == "audio" or "media type audio" in text or "(audio)" in text
         if (found := _NATIVE.search(text)) is not None:
             if found[1] in {"playing", "waiting", "seeking", "ended"}:
                 yield number, Event(found[1], at_s)
         elif (found := _NEXT.search(text)) is not None:
-            yield number, Event("loading", at_s, resource=_path(found[1]), audio=audio)
+            yield number, Event("loading", at_s, resource=path_of(found[1]), audio=audio)
         elif (found := _COMPLETED.search(text)) is not None:
-            yield number, Event("loaded", at_s, resource=_path(found[1]), audio=audio)
+            yield number, Event("loaded", at_s, resource=path_of(found[1]), audio=audio)
         elif (found := _QUALITY.search(text)) is not None and not audio:
-            yield number, Event("switching", at_s, level=int(found[2]))
-
-
-def _path(url: str) -> str:
-    """Return the path of an address, as table `requests` has it."""
-    return urlsplit(url).path.removeprefix("/")
+            held = _HELD.search(text)
+            buffer_s = None if held is None else float(held[1])
+            yield number, Event("switching", at_s, level=int(found[2]), buffer_s=buffer_s)

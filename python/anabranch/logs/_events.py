@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from anabranch.logs import _times
-from anabranch.logs._parsed import Found, PlayerLog, ladder
+from anabranch.logs._parsed import MOST_COUNTED, Found, PlayerLog, ladder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +182,8 @@ class Session:
             elif one.kind == "switched":
                 self.found.happened(one.at_s, "switch", pts_s=one.position_s)
             elif one.kind == "dropped":
-                self.found.playback += [{"client": 0, "t_s": one.at_s, "event": "drop"}] * (one.index or 1)
+                lost = min(one.index or 1, MOST_COUNTED)
+                self.found.playback += [{"client": 0, "t_s": one.at_s, "event": "drop"}] * lost
             elif one.kind == "ended":
                 self.found.happened(one.at_s, "end", pts_s=one.position_s)
                 stalled = False
@@ -211,7 +212,7 @@ class Session:
             self.found.renditions = ladder([(bps, height, _name(bps, height)) for bps, height in listed])
             return
         numbers = [row["rendition"] for row in self.found.chunks if row["rendition"] is not None]
-        known = range(max(numbers, default=-1) + 1)
+        known = range(min(max(numbers, default=-1) + 1, MOST_COUNTED))
         self.found.renditions = ladder([(None, None, f"level {number}") for number in known])
 
 

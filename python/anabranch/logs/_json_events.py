@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from anabranch.logs import _times
 from anabranch.logs._events import Event
-from anabranch.logs._parsed import BadLine
+from anabranch.logs._parsed import MOST, BadLine, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +48,7 @@ def rows(text: str, lines: Sequence[str]) -> tuple[list[tuple[int, Any]], list[B
     if text.lstrip().startswith("["):
         try:
             whole = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             whole = None
         if isinstance(whole, list):
             pair = len(whole) == 2 and isinstance(whole[0], str)
@@ -63,6 +62,10 @@ def rows(text: str, lines: Sequence[str]) -> tuple[list[tuple[int, Any]], list[B
             found.append((number, json.loads(stripped)))
         except json.JSONDecodeError as error:
             bad.append(BadLine(number=number, why=f"no JSON: {error.msg} at column {error.colno}"))
+        except RecursionError:
+            bad.append(BadLine(number=number, why="no JSON: it nests too deeply"))
+        except ValueError:
+            bad.append(BadLine(number=number, why="no JSON: a number of thousands of digits"))
     return found, bad
 
 
@@ -103,7 +106,7 @@ def events(found: Sequence[tuple[int, Any]], kind: str) -> tuple[list[Event], li
             at_s, data = _parts(row)
             one = _request(row) if not name or "trequest" in data else _shared(name, at_s, data)
             one = one or read(name, at_s, data)
-        except (TypeError, ValueError, AttributeError, KeyError):
+        except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
             bad.append(BadLine(number=number, why=f"the data of event `{name[:40]}` cannot be read"))
             continue
         if one is not None:
@@ -178,7 +181,7 @@ def _fragment(kind: str, at_s: float | None, data: dict[str, Any]) -> Event | No
         index=_whole(fragment.get("sn")),
         level=_whole(fragment.get("level")),
         audio=fragment.get("type") == "audio",
-        resource=urlsplit(url).path.removeprefix("/"),
+        resource=path_of(url),
         duration_s=_number(fragment.get("duration")),
         asked_s=asked_s if kind == "loaded" else None,
         first_byte_s=first_s,
@@ -218,7 +221,7 @@ def _dash_load(kind: str, at_s: float | None, request: Mapping[str, Any]) -> Eve
         index=_whole(place),
         level=_whole(request.get("quality")),
         audio=request.get("mediaType") == "audio",
-        resource=urlsplit(str(request.get("url") or "")).path.removeprefix("/"),
+        resource=path_of(str(request.get("url") or "")),
         duration_s=_number(request.get("duration")),
         asked_s=dates[0] if kind == "loaded" else None,
         first_byte_s=dates[1] if kind == "loaded" else None,
@@ -241,7 +244,7 @@ def _request(row: Mapping[str, Any]) -> Event | None:
         done if done is not None else first,
         level=_whole(row.get("_quality")),
         audio=row.get("_streamType", row.get("mediaType")) == "audio",
-        resource=urlsplit(str(row.get("url") or "")).path.removeprefix("/"),
+        resource=path_of(str(row.get("url") or "")),
         duration_s=_number(row.get("_mediaduration")),
         asked_s=asked,
         first_byte_s=first,
@@ -251,8 +254,10 @@ def _request(row: Mapping[str, Any]) -> Event | None:
 
 
 def _number(value: Any) -> float | None:  # noqa: ANN401 - any value of JSON
-    """Return a number; None for anything else."""
-    return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+    """Return a number; None for anything else, and for one that is too large."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
+        return None
+    return float(value)
 
 
 def _whole(value: Any) -> int | None:  # noqa: ANN401 - any value of JSON

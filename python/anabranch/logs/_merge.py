@@ -209,7 +209,10 @@ def _answered(
         if response is None or response["done_s"] is None or chunk.get("bytes") is not None:
             found.append(chunk)
         else:
-            found.append({**chunk, **{name: response[name] for name in ("bytes", "first_byte_s", "done_s")}})
+            took_s = response["done_s"] - response["t_s"]
+            mbps = 8e-6 * response["bytes"] / took_s if took_s > 0 else None
+            times = {name: response[name] for name in ("bytes", "first_byte_s", "done_s")}
+            found.append({**chunk, **times, "throughput_mbps": mbps})
     return found
 
 

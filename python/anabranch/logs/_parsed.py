@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+#: The largest number that a log may have.
+MOST = 2**53
+#: The largest number of a rendition, and of pictures that were dropped at once.
+MOST_COUNTED = 10_000
 #: The columns of each table that are times.
 TIMES: Mapping[str, tuple[str, ...]] = {
     "requests": ("t_s", "first_byte_s", "done_s"),
@@ -18,6 +23,14 @@ TIMES: Mapping[str, tuple[str, ...]] = {
 }
 #: The tables that logs fill.
 TABLES = (*TIMES, "renditions")
+
+
+def path_of(address: str) -> str:
+    """Return the path of an address, as `requests` has it; the address itself if it is not a valid one."""
+    try:
+        return urlsplit(address).path.removeprefix("/")
+    except ValueError:
+        return address
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
+import re
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.errors import Fault, InputError
 from anabranch.logs import _cmcd, _console, _json_events, _vlc
 from anabranch.logs._cmcd_lines import requests
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 KINDS = {"cmcd": "CMCD", "vlc": "VLC", "hlsjs": "hls.js", "dashjs": "dash.js"}
 #: How many lines show the kind of a log.
 _ENOUGH = 400
+#: The largest log in bytes, its longest line of text in characters, and its longest session.
+_LARGEST, _LONGEST, _MOST_SPAN_S = 256 * 2**20, 16_384, 30 * 86_400.0
 _EXPECTED = "expected `vlc -vv`, events of hls.js or dash.js, or an access log with CMCD"
 #: The first bytes of other files that are given by mistake.
 _MAGIC = (
@@ -75,7 +80,10 @@ def read(file: str | Path, *, kind: str | None = None, session: str | None = Non
     """
     where = str(file)
     text = _text(where)
-    lines = text.splitlines()
+    # A line of text is cut, because a search may take the square of its length. JSON is read whole.
+    lines = (
+        re.split(r"\r\n|\r|\n", text) if _is_json(text) else [line[:_LONGEST] for line in text.splitlines()]
+    )
     found = kind or _kind(text, lines)
     if found is None:
         raise InputError([_other(where, text)])
@@ -83,6 +91,11 @@ def read(file: str | Path, *, kind: str | None = None, session: str | None = Non
         hint = "kinds are " + ", ".join(KINDS)
         raise InputError([Fault(message=f"no such kind of log: `{found}`", where="--as", hint=hint)])
     made = _made(where, found, text, lines, session)
+    if made.last_s > _MOST_SPAN_S:
+        days = made.last_s / 86_400
+        hint = "are there lines of another program, or times of two clocks?"
+        message = f"the times of the log are {days:,.0f} days apart"
+        raise InputError([Fault(message=message, where=where, hint=hint)])
     if not any(made.tables.values()) and not any(made.counts.values()):
         raise InputError(
             [Fault(message=f"no messages of {KINDS[found]} in the file", where=where, hint=_EXPECTED)]
@@ -120,10 +133,10 @@ def _text(where: str) -> str:
     if Path(where).is_dir():
         raise InputError([Fault(message="a log is a file, not a folder", where=where, hint=_EXPECTED)])
     try:
-        content = Path(where).read_bytes()
+        content = _files.content(Path(where), _LARGEST)
         if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
+            content = _unpacked(content)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError([Fault(message=f"cannot read the log: {reason}", where=where)]) from None
     looks = next((what for magic, what in _MAGIC if content.startswith(magic)), None)
@@ -137,6 +150,22 @@ def _text(where: str) -> str:
     if text[:4096].count("\N{REPLACEMENT CHARACTER}") > len(text[:4096]) / 10:
         raise InputError([_refused(where, "a binary file")])
     return text
+
+
+def _unpacked(content: bytes) -> bytes:
+    """Return the content of a file of gzip.
+
+    Raises
+    ------
+    ValueError
+        When it is larger than a log may be.
+    """
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as opened:
+        data = opened.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        message = f"larger than {_LARGEST >> 20} MiB"
+        raise ValueError(message)
+    return data
 
 
 def _refused(where: str, looks: str) -> Fault:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 #: Seconds since 1970 are above this, and other times below.
 _LEAST_UNIX_S = 1e9
 #: Milliseconds since 1970 are above this.
 _LEAST_UNIX_MS = 1e11
+#: Later times are none.
+_MOST_S = 1e11
 #: The time of nginx and Apache, `[28/Nov/2026:02:10:31 +0000]`.
 _LOCAL = re.compile(r"(\d{1,2})/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4})")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -40,15 +42,23 @@ def _parsed(written: str) -> float | None:
     except ValueError:
         return None
     if at.tzinfo is None:
-        at = datetime.fromisoformat(f"{at.isoformat()}+00:00")
-    return at.timestamp()
+        at = at.replace(tzinfo=UTC)
+    try:
+        return possible(at.timestamp())
+    except (OverflowError, ValueError):
+        return None
+
+
+def possible(at_s: float | None) -> float | None:
+    """Return a time in seconds; None for one that is before 0, too late or not a number."""
+    return at_s if at_s is not None and 0 <= at_s <= _MOST_S else None
 
 
 def clock(text: str) -> float | None:
     """Return a time of day such as `20:39:34.386` in seconds since midnight; None without one."""
     if (found := _CLOCK.match(text)) is None:
         return None
-    return 3600 * int(found[1]) + 60 * int(found[2]) + float(f"{found[3]}.{found[4] or 0}")
+    return 3600 * int(found[1]) + 60 * int(found[2]) + float(f"{found[3]}.{(found[4] or '0')[:9]}")
 
 
 def is_unix(at_s: float | None) -> bool:
@@ -75,10 +85,10 @@ def value(given: Any, *, milliseconds: bool) -> float | None:  # noqa: ANN401 - 
             given = float(given)
         except ValueError:
             return None
-    if not isinstance(given, int | float):
+    if not isinstance(given, int | float) or not 0 <= given <= 1e3 * _MOST_S:
         return None
     if given >= _LEAST_UNIX_MS:
-        return given / 1e3
+        return possible(given / 1e3)
     return given / 1e3 if milliseconds and given < _LEAST_UNIX_S else float(given)
 
 
@@ -101,7 +111,7 @@ class Prefixes:
         """
         start = line[:48]
         if (found := _SECONDS.match(start)) is not None:
-            return float(found[1])
+            return possible(float(found[1]))
         if (dated := iso(start)) is not None:
             return dated
         at_s = clock(_DAY.sub("", start).lstrip())

@@ -8,13 +8,16 @@ from anabranch.metrics._rows import Tables, rows
 
 
 def chunks(own: Tables, *, track: str = "video") -> list[dict[str, Any]]:
-    """Return a client's completely received chunks of a track, each with its rendition's size and rate."""
+    """Return a client's completely received chunks of a track, each with its rendition's size and rate.
+
+    Chunks of an unknown rendition, which a player's log may have, are left out.
+    """
     ladder = {row["rendition"]: row for row in rows(own.get("renditions", {})) if row["track"] == track}
     found = rows(own.get("chunks", {}))
     return [
         {**row, **{key: ladder[row["rendition"]][key] for key in ("name", "width", "height")}}
         for row in found
-        if row["track"] == track and row["done_s"] is not None
+        if row["track"] == track and row["done_s"] is not None and row["rendition"] in ladder
     ]
 
 

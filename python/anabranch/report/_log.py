@@ -14,6 +14,7 @@ WORDS: Mapping[str, str] = {
     "requests": "requests",
     "stalls": "stalls",
     "stalled_s": "seconds of stalls",
+    "events": "reports of events",
     "switches": "changes of rendition",
     "dropped_pictures": "pictures dropped by the browser",
     "lost_pictures": "pictures lost, too late to be displayed",

@@ -135,8 +135,9 @@ class Asked:
     """
 
     def __init__(self, own: Mapping[str, Any]) -> None:
-        asked = list(rows(own.get("chunks", {})))
-        self._chunks = chunks(own)
+        # A player's log may lack the time of a request.
+        asked = [row for row in rows(own.get("chunks", {})) if row["t_s"] is not None]
+        self._chunks = [row for row in chunks(own) if row["t_s"] is not None]
         self._ladder = [row for row in rows(own.get("renditions", {})) if row["track"] == "video"]
         sound = [row for row in asked if row["track"] == "audio" and row["done_s"] is not None]
         self._rates = {
@@ -171,7 +172,8 @@ class Asked:
             higher = ladder.get(row["rendition"] + 1)
             if done is not None and done["done_s"] > row["t_s"]:
                 done = None
-            if higher is not None:
+            # A player's log may lack rates and lengths.
+            if higher is not None and higher["bandwidth_bps"] and row["duration_s"]:
                 yield _held(client, row, higher, done, self._above(higher), steps)
             done = row
 
@@ -216,5 +218,7 @@ class Asked:
 
 
 def _bps(rows: list[dict[str, Any]]) -> float:
-    """Return the mean rate of chunks."""
-    return 8.0 * sum(row["bytes"] for row in rows) / sum(row["duration_s"] for row in rows) if rows else 0.0
+    """Return the mean rate of the chunks of known size and length; 0 without any."""
+    known = [row for row in rows if row["bytes"] is not None and row["duration_s"]]
+    lasts_s = sum(row["duration_s"] for row in known)
+    return 8.0 * sum(row["bytes"] for row in known) / lasts_s if known else 0.0
