@@ -44,6 +44,18 @@ _LogOffset = Annotated[
     float | None,
     typer.Option(metavar="SECONDS", help="The log's first time, in seconds after the session's begin."),
 ]
+_Store = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Store the session as a trial in this folder of results."),
+]
+_Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="KEY=VALUE",
+        help="What stored sessions are compared by, for example `scheduler=linux`; repeatable.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -71,6 +83,8 @@ def capture(
     samples: _Samples = None,
     log: _Log = None,
     log_offset: _LogOffset = None,
+    store: _Store = None,
+    label: _Labels = None,
 ) -> None:
     """Read a capture of TCP or MPTCP, and print what each session and each path did.
 
@@ -90,6 +104,7 @@ def capture(
       anabranch capture film.pcapng --log requests.json --report film.html
       anabranch run wifi-starlink --pcapng server.pcapng --pcapng-at server
       anabranch capture session.pcapng server.pcapng
+      anabranch capture session.pcapng --store results/mine --label place=home
     """
     from anabranch import capture as captures
     from anabranch.cli import _capture_pair
@@ -97,7 +112,8 @@ def capture(
     inputs = [(file, "the capture")]
     inputs += [(path, name) for path, name in ((other, "the second capture"), (log, "the log")) if path]
     _refuse([(samples, "--samples"), (report, "--report"), (scenario, "--scenario")], inputs)
-    wanted = any(one is not None for one in (report, session, scenario, log, ladder))
+    labels = _labels(label or [], store)
+    wanted = any(one is not None for one in (report, session, scenario, log, ladder, store))
     _refuse_together(other if wanted else None, log_offset if log is None else None)
     _refuse_ladder(ladder, scenario)
     if other is not None:
@@ -109,13 +125,62 @@ def capture(
     if samples is not None:
         _write_samples(read, samples)
     found = captures.sessions(read)
-    run = None
+    run: Run | None = None
     logged: Sequence[Session] = ()
     if wanted or (as_json and found):
         traced = _traced(read, session, log, log_offset)
-        run = traced.run()
+        run, logged = traced.run(), () if log is None else traced.session
         _write(read, traced, run, report, scenario, ladder)
-        logged = () if log is None else traced.session
+        if store is not None:
+            _keep(run, store, labels)
+    _tell(read, found, run, logged, as_json=as_json)
+
+
+def _labels(given: Sequence[str], store: Path | None) -> dict[str, str]:
+    """Return the labels by key.
+
+    Raises
+    ------
+    InputError
+        With every fault.
+    """
+    from anabranch.errors import Fault, InputError
+    from anabranch.results.tables import HEAD
+
+    faults: list[Fault] = []
+    found: dict[str, str] = {}
+    for text in given:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        where = f"--label {text}"
+        if not (key and equals and value):
+            faults.append(Fault(message="a label is KEY=VALUE, such as `scheduler=linux`", where=where))
+        elif key in found:
+            faults.append(Fault(message=f"`{key}` is given twice", where=where))
+        elif key in HEAD and key not in ("scheduler", "congestion"):
+            faults.append(Fault(message=f"`{key}` is a column of all results: use another key", where=where))
+        found[key] = value
+    if given and store is None:
+        faults.append(Fault(message="a label needs a folder: give `--store FOLDER`", where="--label"))
+    if faults:
+        raise InputError(faults)
+    return found
+
+
+def _keep(run: Run, folder: Path, labels: dict[str, str]) -> None:
+    """Store a session in a folder of results."""
+    from anabranch.capture.stored import store
+
+    stored = store(run, folder, labels)
+    if stored.is_new:
+        _console.note(f"stored as trial {stored.trial} of `{stored.cell}` in {folder}")
+    else:
+        _console.note(f"this session is there already: trial {stored.trial} of `{stored.cell}` in {folder}")
+
+
+def _tell(
+    read: Capture, found: Sequence[Session], run: Run | None, logged: Sequence[Session], *, as_json: bool
+) -> None:
+    """Print the sessions, and the viewer of those in `logged`."""
     if as_json:
         _json(read, found, run)
     else:

@@ -80,6 +80,10 @@ def _explain(found: Run, *, as_json: bool) -> None:
         _table(causes, is_adaptive="frames" not in found.qoe)
     for sentence in causes.sentences:
         _console.out(f"  {sentence}")
+    if found.qoe is None and not causes.sentences:
+        is_captured = found.summary["world"] == "captured"
+        why = ": a capture does not show the rates of its paths" if is_captured else ""
+        _console.out(f"  Nothing to explain{why}.")
 
 
 def _table(causes: Why, *, is_adaptive: bool) -> None:

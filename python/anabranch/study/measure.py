@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
@@ -42,6 +43,23 @@ if TYPE_CHECKING:
     from anabranch.study.sweep import Job
 
 
+@dataclass(frozen=True, kw_only=True)
+class Name:
+    """The name of a run in a folder of results.
+
+    Attributes
+    ----------
+    labels
+        The labels of its cell.
+    identity, cell
+        Its identity, and the name of its cell.
+    """
+
+    labels: Mapping[str, Any]
+    identity: str
+    cell: str
+
+
 def rows(job: Job, run: Run, prices: Mapping[str, float], scored: Score | None = None) -> Rows:
     """Return a run's rows: one of `runs`, one of `subflows` for each subflow.
 
@@ -56,10 +74,16 @@ def rows(job: Job, run: Run, prices: Mapping[str, float], scored: Score | None =
     scored
         The function that computes a run's score for verdicts; None stores no score.
     """
+    name = Name(labels=dict(job.cell.labels), identity=job.identity, cell=job.name)
+    return named(name, run, prices, scored)
+
+
+def named(name: Name, run: Run, prices: Mapping[str, float], scored: Score | None = None) -> Rows:
+    """Return the rows of a run under a name; the other parameters are those of `rows`."""
     head: Row = {
-        **dict(job.cell.labels),
-        "identity": job.identity,
-        "cell": job.name,
+        **name.labels,
+        "identity": name.identity,
+        "cell": name.cell,
         "scenario": run.scenario,
         "scheduler": run.scheduler,
         "congestion": run.congestion,
@@ -69,7 +93,8 @@ def rows(job: Job, run: Run, prices: Mapping[str, float], scored: Score | None =
     numbers = dict(_flat(run.qoe or {})) | dict(_flat(run.qos))
     # A path that was never used carried 0 bytes.
     per_path = {path["name"]: 0 for path in run.plan["paths"]} | _bytes_per_path(run.qos["subflows"])
-    numbers["retransmissions"] = sum(subflow["retransmissions"] for subflow in run.qos["subflows"])
+    again = [subflow["retransmissions"] for subflow in run.qos["subflows"]]
+    numbers["retransmissions"] = None if None in again else sum(again)
     numbers["unfinished_sessions"] = sum(not row["finished"] for row in run.rows("connections"))
     if run.qoe is not None:
         players = [one["qoe"] for one in run.clients if one["qoe"] is not None]
@@ -122,7 +147,22 @@ def renamed(found: Rows, labels: Iterable[str], other: Job) -> Rows:
 
 def traces(job: Job, run: Run) -> dict[str, bytes]:
     """Return the tables of the trace that are kept, as Parquet files by name."""
-    if not job.keep:
+    return tables(run, job.keep)
+
+
+def tables(run: Run, keep: Sequence[str], *, with_metrics: bool = False) -> dict[str, bytes]:
+    """Return some tables of a run's trace as Parquet files by name.
+
+    Parameters
+    ----------
+    run
+        The run.
+    keep
+        The tables.
+    with_metrics
+        Whether the metrics are kept too, because the tables alone do not give them.
+    """
+    if not keep:
         # A worker that stores no table does not import polars, which takes as long as several short runs.
         return {}
     import io
@@ -135,8 +175,10 @@ def traces(job: Job, run: Run) -> dict[str, bytes]:
         "plugins": run.plugins,
         "broken": [dataclasses.asdict(one) for one in run.broken],
     }
+    if with_metrics:
+        said["metrics"] = {"qoe": run.qoe, "qos": run.qos, "clients": list(run.clients)}
     result = {}
-    for table in job.keep:
+    for table in keep:
         buffer = io.BytesIO()
         if table == RUN:
             frame = polars.DataFrame({name: [json.dumps(value)] for name, value in said.items()})

@@ -126,7 +126,10 @@ def _apart(digest: str, row: store.Row) -> str:
 
 
 def _read(kept: Path, row: store.Row) -> Run:
-    """Return a run from the tables that were kept of it; its metrics are functions of them."""
+    """Return a run from the tables that were kept of it.
+
+    The metrics are functions of the tables, except those of a captured session, which are kept.
+    """
     from anabranch import metrics
     from anabranch._expected import Broken
     from anabranch._run import Run
@@ -142,15 +145,21 @@ def _read(kept: Path, row: store.Row) -> Run:
         raise InputError([Fault(message=message, where=str(kept), hint="remove it: the run is made again")])
     plan = json.loads(said["plan"])
     paths = [path["name"] for path in plan["paths"]]
-    clients = metrics.by_client(tables, paths=paths)
+    if "metrics" in said:
+        found = json.loads(said["metrics"])
+    else:
+        clients = metrics.by_client(tables, paths=paths)
+        found = {
+            "qoe": metrics.qoe(tables, clients),
+            "qos": metrics.qos(tables, clients, paths=paths),
+            "clients": clients,
+        }
     return Run(
         **{name: row[name] for name in ("scenario", "seed", "run", "scheduler", "congestion", "identity")},
         plan=plan,
         tables=tables,
         summary=summary,
-        qoe=metrics.qoe(tables, clients),
-        qos=metrics.qos(tables, clients, paths=paths),
-        clients=clients,
+        **found,
         plugins=json.loads(said["plugins"]),
         broken=tuple(Broken(**one) for one in json.loads(said["broken"])),
     )
