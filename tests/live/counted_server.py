@@ -24,6 +24,8 @@ from anabranch.measure import _sockets
 _BYTES_ACKED, _BYTES_SENT, _BYTES_RETRANS, _SIZE = 120, 200, 208, 216
 _MPTCP_TCPINFO, _MPTCP_SUBFLOW_ADDRS, _STORAGE = 2, 3, 128
 _SIOCOUTQ = 0x5411
+_RCVBUFFORCE, _TIMESTAMPNS = 33, 35
+_TIME = struct.Struct("@qq")
 _ETH_P_ALL, _RAW_IP, _SNAP = 0x0003, 101, 160
 #: Longer than any segmented packet.
 _LONGEST = 1 << 18
@@ -35,20 +37,22 @@ def capture(file: Path, ended: threading.Event, begun: threading.Event) -> None:
         socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL)) as heard,
         file.open("wb") as out,
     ):
-        heard.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)  # SO_RCVBUFFORCE
+        heard.setsockopt(socket.SOL_SOCKET, _RCVBUFFORCE, 1 << 26)
+        heard.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
         heard.settimeout(0.2)
         out.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, _SNAP, _RAW_IP))
         begun.set()
         while True:
             try:
-                packet = heard.recv(_LONGEST)
+                packet, told, _, _ = heard.recvmsg(_LONGEST, socket.CMSG_SPACE(_TIME.size))
             except TimeoutError:
                 if ended.is_set():
                     return
                 continue
-            at = time.time_ns()
+            # The kernel's time: this thread may run later.
+            seconds, nanos = _TIME.unpack(told[0][2])
             kept = packet[:_SNAP]
-            out.write(struct.pack("<IIII", at // 10**9, at % 10**9, len(kept), len(packet)) + kept)
+            out.write(struct.pack("<IIII", seconds, nanos, len(kept), len(packet)) + kept)
 
 
 def counters(raw: socket.socket) -> list[dict[str, int | str]]:

@@ -210,7 +210,8 @@ def _rates(
         return _paired([median(own) if len(own) > 1 else None for own in pairs], whole), False
     if any(rate is not None for rate in queued):
         return queued, False
-    most = max((fmean(own.values()) for own in carried if own), default=1.0)
+    # A tenth without an acknowledgement counts as well: the next one may acknowledge its bytes too.
+    most = max((sum(own.values()) / 10 for own in carried if own), default=1.0)
     return [most] * seconds, True
 
 
