@@ -79,7 +79,7 @@ tests-built: | tools
 
 build: $(STAMPS)/module
 
-MATURIN := $(BIN)/maturin develop --quiet
+MATURIN := $(BIN)/maturin develop
 
 # A failing seed is printed as one command, and shrunk. START is fresh unless given.
 SECONDS ?= 60
@@ -246,14 +246,14 @@ clean:
 # The extension is built again when a source is newer than the last build, or when it is gone.
 $(STAMPS)/module: $(STAMPS)/packages $(RUST_SOURCES) $(if $(wildcard $(MODULE)),,rebuild) | tools
 	@echo "building the simulator; the first time takes a few minutes"
-	@$(MATURIN) --release >$(STAMPS)/maturin.log 2>&1 || { cat $(STAMPS)/maturin.log >&2; exit 1; }
+	@$(BIN)/python .ci/building.py $(STAMPS)/maturin.log $(MATURIN) --release
 	@test -x $(BIN)/anabranch && test -e $(MODULE)
 	@touch $@
 
 # The module of `make demo`. The package itself is installed when its dependencies are.
 $(STAMPS)/quick: $(STAMPS)/maturin $(RUST_SOURCES) $(if $(wildcard $(MODULE)),,rebuild) | tools
 	@echo "building the simulator; the first time takes a minute or two"
-	@$(MATURIN) --profile quick --skip-install >$(STAMPS)/quick.log 2>&1 || { cat $(STAMPS)/quick.log >&2; exit 1; }
+	@$(BIN)/python .ci/building.py $(STAMPS)/quick.log $(MATURIN) --profile quick --skip-install
 	@touch $@
 
 # Prints the requirements of pyproject.toml: the base, and those of the extras that are named, or of every one.

@@ -194,7 +194,8 @@ def test_no_paths(tmp_path):
         ('name = "x\n', 1, "not valid TOML"),
         ('name = "x"\n[paths\n', 2, "not valid TOML"),
         ('name = "x"\nname = "y"\n', 2, "not valid TOML"),
-        ("", None, "missing key: `name`"),
+        ("", None, "the scenario is empty"),
+        ("# only a comment\n", None, "the scenario is empty"),
     ],
 )
 def test_syntax(tmp_path, text, line, message):

@@ -65,7 +65,8 @@ def parsed(folder: Path) -> Table:
         if _files.is_ring(file):
             raise InputError([Fault(message=f"symbolic links in a ring: `{folder}`")])
         if not file.exists():
-            hint = "`anabranch sweep` and `anabranch study run` make them"
+            made = "`anabranch sweep` and `anabranch study run` make them"
+            hint = f"the folder has no {MANIFEST}: {made}" if folder.is_dir() else made
             raise InputError([Fault(message=f"no folder of results: `{folder}`", hint=hint)])
         content = file.read_bytes()
         found = json.loads(content.decode("utf-8"))

@@ -93,6 +93,9 @@ def load(
         path = shipped.resolve(scenario)
         where, folder = shipped.display(path), path.parent
         raw, lines = read(path, where)
+        if not raw:
+            hint = "`anabranch init FILE` writes one to start from"
+            raise ScenarioError([Fault(message="the scenario is empty", where=where, hint=hint)])
     else:
         where, raw, lines = "scenario", dict(scenario), {}
         folder = folder or Path.cwd()
