@@ -1,0 +1,22 @@
+"""`.ci/building.py`, which runs a build and says how far it is."""
+
+import subprocess
+import sys
+
+from repository import ROOT
+
+
+def build(tmp_path, script):
+    command = [sys.executable, ROOT / ".ci" / "building.py", tmp_path / "log", "sh", "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_build_that_fails_prints_its_output_and_has_its_status(tmp_path):
+    done = build(tmp_path, "echo said; echo wrong >&2; exit 3")
+    assert (done.returncode, done.stderr) == (3, "said\nwrong\n")
+
+
+def test_a_build_that_succeeds_is_quiet(tmp_path):
+    done = build(tmp_path, "echo ' Compiling one'")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "log").read_text(encoding="utf-8") == " Compiling one\n"
