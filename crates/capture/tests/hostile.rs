@@ -1,6 +1,6 @@
 //! No input makes the reader panic.
 
-use std::io::Cursor;
+use std::{fs, io::Cursor, path::PathBuf};
 
 use anabranch_capture::{Analysis, Frame, Frames};
 use proptest::prelude::*;
@@ -65,4 +65,26 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_corpus_of_the_fuzz_target_is_read() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/capture");
+    let mut with_segments = 0;
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("a file").path();
+        println!("{}", path.display());
+        let Ok(mut frames) = Frames::open(Cursor::new(fs::read(&path).expect("a file"))) else {
+            continue;
+        };
+        let mut analysis = Analysis::default();
+        while let Ok(Some(frame)) = frames.next_frame() {
+            analysis.on_frame(&frame);
+        }
+        analysis.to_json();
+        analysis.tables();
+        with_segments += usize::from(analysis.counts().tcp_segments > 0);
+    }
+    // The seeds alone (`fuzz/seeds.py`) are 27 files.
+    assert!(with_segments >= 27, "{with_segments} files with segments");
 }
