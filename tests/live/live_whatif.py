@@ -98,9 +98,9 @@ def main() -> None:
     for name, given in WORLDS.items():
         with tempfile.TemporaryDirectory() as made:
             files, _ = session(given, SIZE, Path(made))
+            real = anabranch.read_capture(files["client"]).qos["goodput_mbps"]
             cells = []
             for file in files.values():
-                real = anabranch.read_capture(file).qos["goodput_mbps"]
                 simulated = again(file, Path(made), congestion)
                 cells.append(f"{simulated:.2f} ({100 * (simulated / real - 1):+.1f} %)")
             print(f"| {name} | {real:.2f} | {' | '.join(cells)} |")

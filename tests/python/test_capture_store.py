@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from typer.testing import CliRunner
@@ -72,10 +73,38 @@ def test_a_stored_session_opens_as_the_run_of_its_capture(captures, tmp_path):
 def test_a_session_is_stored_once(captures, tmp_path):
     _, file = captures["linux", 1]
     store(file, tmp_path / "mine")
-    again = store(file, tmp_path / "mine")
-    assert again.exit_code == 0
-    assert "this session is there already: trial 1" in again.stderr
+    for labels in ((), ("place=home",)):
+        again = store(file, tmp_path / "mine", *labels)
+        assert again.exit_code == 0
+        assert "this session is there already: trial 1 of `captured`" in again.stderr
     assert len(anabranch.load(tmp_path / "mine")) == 1
+
+
+def test_two_sessions_with_the_same_figures_are_told_apart_by_their_times(captures, tmp_path):
+    _, file = captures["linux", 1]
+    later = tmp_path / "later.pcapng"
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    anabranch.run(
+        "bulk-two-paths",
+        scheduler="linux",
+        seed=1,
+        set=KEYS,
+        pcapng=later,
+        pcapng_at="server",
+        pcapng_start=start,
+    )
+    assert store(file, tmp_path / "mine").exit_code == 0
+    assert "stored as trial 2" in store(later, tmp_path / "mine").stderr
+    identities = anabranch.load(tmp_path / "mine")["identity"]
+    assert identities.n_unique() == 2
+
+
+def test_labels_with_the_same_letters_are_different_cells(captures, tmp_path):
+    _, one = captures["linux", 1]
+    _, two = captures["linux", 2]
+    store(one, tmp_path / "mine", "p=a, r=1")
+    store(two, tmp_path / "mine", "p=a", "r=1")
+    assert anabranch.load(tmp_path / "mine")["cell"].to_list() == ['p="a, r=1"', "p=a, r=1"]
 
 
 def test_retransmissions_are_unknown_at_a_client(tmp_path):
@@ -101,6 +130,7 @@ def test_a_folder_of_simulated_runs_is_refused(captures, tmp_path):
         (["=linux"], "a label is KEY=VALUE"),
         (["a=1", "a=2"], "`a` is given twice"),
         (["seed=3"], "`seed` is a column of all results"),
+        (["goodput_mbps=3"], "`goodput_mbps` is a column of all results"),
     ],
 )
 def test_a_wrong_label_is_refused(captures, tmp_path, labels, message):

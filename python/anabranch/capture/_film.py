@@ -52,19 +52,18 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
     if ladder is not None:
         film = [f"ladder = {_quoted(ladder)}"]
         return [*_adaptive(run), *_until(run, None), *film, "", *_player(run)], []
-    chunks = [
-        row
-        for row in run.rows("chunks")
-        if row["track"] == "video" and row["bytes"] and row["duration_s"] and row["rendition"] is not None
-    ]
+    chunks = [row for row in _whole(run, "video") if row["rendition"] is not None]
     rungs = [row for row in run.rows("renditions") if row["track"] == "video"]
     if not chunks or not rungs:
         return _transfer(run), []
     sound = _sound(run)
+    # Only playlists have the length of the film. Their rates include the sound (RFC 8216, 4.3.4.2).
+    if any(row["duration_s"] for row in rungs):
+        rungs = [_without_sound(row, sound) for row in rungs]
     _files.write(master, _playlist(rungs, chunks, sound), "the playlist")
     whole = max((row["duration_s"] for row in rungs if row["duration_s"]), default=None)
     until = _until(run, whole)
-    requested = sum({row["index"]: row["duration_s"] for row in chunks}.values())
+    requested = _requested_s(run)
     length = whole or (max(requested, run.summary["duration_s"]) + _MORE_S if until else requested)
     film = [
         "[application.ladder]",
@@ -74,9 +73,40 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
         f'spread = "{_spread(chunks):.0f} %"',
     ]
     notes = ["# The sound is part of the chunks with pictures."] if sound else []
-    if whole is None:
+    if whole is None and _kind(run) == "CMCD":
         notes.append("# Renditions that the player did not request are missing, except the highest.")
     return [*notes, *_adaptive(run), *until, "", *film, "", *_player(run)], [master]
+
+
+def _whole(run: Run, track: str) -> list[Mapping[str, Any]]:
+    """Return the chunks of a track that were received completely.
+
+    A log may lack the time at which a chunk was complete. A capture lacks it only if the chunk was cut off.
+    """
+    is_logged = "log" in run.summary
+    return [
+        row
+        for row in run.rows("chunks")
+        if row["track"] == track
+        and row["bytes"]
+        and row["duration_s"]
+        and not row["abandoned"]
+        and (is_logged or row["done_s"] is not None)
+    ]
+
+
+def _requested_s(run: Run) -> float:
+    """Return the length of the film that was requested, in seconds."""
+    chunks = [row for row in run.rows("chunks") if row["track"] == "video"]
+    # Some logs do not number their chunks.
+    lengths = {(row["index"], None if row["index"] is not None else at): row for at, row in enumerate(chunks)}
+    return float(sum(row["duration_s"] or 0.0 for row in lengths.values()))
+
+
+def _without_sound(rung: Mapping[str, Any], sound: int) -> dict[str, Any]:
+    """Return a rendition whose declared rates are those of the pictures alone."""
+    rates = {name: max(rung[name] - sound, 1) for name in ("bandwidth_bps", "average_bps") if rung[name]}
+    return {**rung, **rates}
 
 
 def _quoted(text: str) -> str:
@@ -105,12 +135,7 @@ def _until(run: Run, whole_s: float | None) -> list[str]:
     """Return the duration of a session that ended before its film, or perhaps did."""
     if any(row["event"] == "end" for row in run.rows("playback")):
         return []
-    requested = sum(
-        {
-            row["index"]: row["duration_s"] or 0.0 for row in run.rows("chunks") if row["track"] == "video"
-        }.values()
-    )
-    if whole_s is not None and requested > whole_s - _NEAR_END_S:
+    if whole_s is not None and _requested_s(run) > whole_s - _NEAR_END_S:
         return []
     return [f'duration = "{run.summary["duration_s"]:.3f} s"  # the film goes on']
 
@@ -132,9 +157,7 @@ def _transfer(run: Run) -> list[str]:
 
 def _sound(run: Run) -> int:
     """Return the mean rate of separate sound, in bit/s; 0 without any."""
-    own = [
-        row for row in run.rows("chunks") if row["track"] == "audio" and row["bytes"] and row["duration_s"]
-    ]
+    own = _whole(run, "audio")
     return int(8 * sum(row["bytes"] for row in own) / sum(row["duration_s"] for row in own)) if own else 0
 
 

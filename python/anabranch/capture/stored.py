@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -59,20 +61,21 @@ def store(run: Run, folder: Path, labels: Mapping[str, str]) -> Stored:
     Raises
     ------
     InputError
-        If the folder has runs that were not captured, or cannot be used.
+        If the folder has runs that were not captured, or cannot be used, or a label is a column of results.
     MissingError
         If the disk is full.
     """
-    identity = run.identity[:_LENGTH]
-    cell = ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "captured"
+    identity = _identity(run)
+    cell = ", ".join(f"{key}={_quoted(value)}" for key, value in sorted(labels.items())) or "captured"
     before = _before(folder)
     known = {one["cell"]: one for one in before}
     known.setdefault(cell, _entry(cell, dict(labels)))
-    stored = [row for row in (rows(folder).to_dicts() if before else []) if row["cell"] == cell]
+    stored = rows(folder).to_dicts() if before else []
     for row in stored:
         if row["identity"] == identity:
-            return Stored(cell=cell, trial=row["run"] + 1, is_new=False)
-    trial = len(stored)
+            return Stored(cell=row["cell"], trial=row["run"] + 1, is_new=False)
+    trial = sum(row["cell"] == cell for row in stored)
+    _refuse_columns(run, labels)
     keep = (measure.RUN, *(table for table in measure.TRACE if table in run.tables))
     manifest = {
         "name": NAME,
@@ -91,14 +94,39 @@ def store(run: Run, folder: Path, labels: Mapping[str, str]) -> Stored:
         scheduler=labels.get("scheduler", run.scheduler),
         congestion=labels.get("congestion", run.congestion),
     )
-    head = measure.Name(labels=dict(labels), identity=identity, cell=cell)
-    found = measure.named(head, named, {})
+    found = measure.named(measure.Name(labels=dict(labels), identity=identity, cell=cell), named, {})
     for name in _UNKNOWN:
         found["runs"][0].pop(name, None)
     with results.writing() as journal:
         journal.add(found, measure.tables(named, keep, with_metrics=True))
     results.finish()
     return Stored(cell=cell, trial=trial + 1, is_new=True)
+
+
+def _identity(run: Run) -> str:
+    """Return a hash of what a capture shows of a session; a log of its player does not change it."""
+    what = [run.summary["sessions"], run.summary["begin_unix_s"], run.duration_s, run.qos]
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:_LENGTH]
+
+
+def _quoted(value: str) -> str:
+    """Return a label's value, in quotes if it has signs that separate labels."""
+    return json.dumps(value) if any(sign in value for sign in ',="') else value
+
+
+def _refuse_columns(run: Run, labels: Mapping[str, str]) -> None:
+    """Refuse labels whose keys are columns of results, which would replace them.
+
+    Raises
+    ------
+    InputError
+        With a fault for each.
+    """
+    (columns,) = measure.named(measure.Name(labels={}, identity="", cell=""), run, {})["runs"]
+    taken = [key for key in labels if key in columns and key not in ("scheduler", "congestion")]
+    if taken:
+        message = "`{}` is a column of all results: use another key"
+        raise InputError([Fault(message=message.format(key), where=f"--label {key}") for key in taken])
 
 
 def _entry(cell: str, labels: dict[str, str]) -> dict[str, Any]:

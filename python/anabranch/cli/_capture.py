@@ -145,7 +145,6 @@ def _labels(given: Sequence[str], store: Path | None) -> dict[str, str]:
         With every fault.
     """
     from anabranch.errors import Fault, InputError
-    from anabranch.results.tables import HEAD
 
     faults: list[Fault] = []
     found: dict[str, str] = {}
@@ -156,8 +155,6 @@ def _labels(given: Sequence[str], store: Path | None) -> dict[str, str]:
             faults.append(Fault(message="a label is KEY=VALUE, such as `scheduler=linux`", where=where))
         elif key in found:
             faults.append(Fault(message=f"`{key}` is given twice", where=where))
-        elif key in HEAD and key not in ("scheduler", "congestion"):
-            faults.append(Fault(message=f"`{key}` is a column of all results: use another key", where=where))
         found[key] = value
     if given and store is None:
         faults.append(Fault(message="a label needs a folder: give `--store FOLDER`", where="--label"))
@@ -174,7 +171,10 @@ def _keep(run: Run, folder: Path, labels: dict[str, str]) -> None:
     if stored.is_new:
         _console.note(f"stored as trial {stored.trial} of `{stored.cell}` in {folder}")
     else:
-        _console.note(f"this session is there already: trial {stored.trial} of `{stored.cell}` in {folder}")
+        _console.note(
+            f"this session is there already: trial {stored.trial} of `{stored.cell}` in {folder}. "
+            "It was left as it is: use another folder to store it with other labels or a log"
+        )
 
 
 def _tell(
@@ -205,7 +205,7 @@ def _refuse_together(other: Path | None, offset_s: float | None) -> None:
     from anabranch.errors import Fault, InputError
 
     if other is not None:
-        message = "a page, scenario or log is about one capture: leave the second out"
+        message = "a page, scenario, log or stored session is about one capture: leave the second out"
         raise InputError([Fault(message=message, where=str(other))])
     if offset_s is not None:
         raise InputError([Fault(message="an offset needs a log: give `--log FILE`", where="--log-offset")])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from anabranch.capture import NEEDS_LOG, Traced
 from anabranch.errors import Fault, InputError
 from anabranch.logs import _viewer
+from anabranch.logs._parsed import path_of
 from anabranch.logs._read import read
 
 if TYPE_CHECKING:
@@ -201,7 +201,8 @@ def _answered(
     """
     responses: dict[str, list[Mapping[str, Any]]] = {}
     for row in captured:
-        responses.setdefault(_path(row), []).append(row)
+        if path := _path(row):
+            responses.setdefault(path, []).append(row)
     found = []
     for chunk in chunks:
         own = responses.get(_path(chunk), [])
@@ -217,8 +218,8 @@ def _answered(
 
 
 def _path(row: Mapping[str, Any]) -> str:
-    """Return the path of a request's resource, without host, query and first slash."""
-    return urlsplit(str(row.get("resource", ""))).path.lstrip("/")
+    """Return the path of a request's resource, without host, query and first slashes."""
+    return path_of(str(row.get("resource", ""))).lstrip("/")
 
 
 def _buffers(rows: Sequence[dict[str, Any]], logged: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
