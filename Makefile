@@ -17,7 +17,7 @@
 #   make bench-flood what a flood of SYNs leaves of the gateway's goodput, as root
 #   make bench-viewers  a hundred viewers through the gateway and through nginx, as root
 #   make soak      clients that come and go, as root: MINUTES=10, RATE=20 (Mbit/s)
-#   make bench-figures  keep what four runs cost now: make test-all fails when one costs 1 % more
+#   make bench-figures  keep what five runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
 #   make wasm      the simulator for the page, build/play/anabranch.wasm (docs/web.md)
 #   make docs      the documentation as a site in build/docs; a broken link fails it

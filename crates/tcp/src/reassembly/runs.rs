@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// The largest number of runs in the array.
-const FEW: usize = 256;
+/// The largest number of runs in the array. Eight paths with different delays need several hundred. Moving half of
+/// this number takes as long as an insertion into the tree.
+const FEW: usize = 1024;
 
 /// The start and end of each run, in ascending order.
 #[derive(Debug, Default)]

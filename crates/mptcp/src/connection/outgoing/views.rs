@@ -24,16 +24,30 @@ impl Scheduling {
     /// Updates the views of changed subflows. Returns false if the views are not those of the usable subflows.
     #[inline]
     fn update_changed(&mut self, subflows: &mut Subflows) -> bool {
-        let mut views = self.views.iter_mut();
-        for (subflow, changed) in subflows.poll_changes() {
-            let Some(view) = views.next().filter(|view| view.id == subflow.tcp.id()) else {
-                return false;
+        if self.views.is_empty() {
+            return false;
+        }
+        for subflow in subflows.poll_changed() {
+            // Usually, all subflows are usable, and a view is in the slot of its subflow.
+            let id = subflow.tcp.id();
+            let view = match self.views.get_mut(id.index()) {
+                Some(view) if view.id == id => Some(view),
+                _ => self.views.iter_mut().find(|view| view.id == id),
             };
-            if changed {
-                subflow.update_view(view);
+            match view {
+                Some(view) if subflow.usable() => subflow.update_view(view),
+                None if !subflow.usable() => {}
+                _ => return false,
             }
         }
-        views.next().is_none()
+        debug_assert!(
+            subflows
+                .iter()
+                .filter(|s| s.usable())
+                .map(|s| s.tcp.id())
+                .eq(self.views.iter().map(|v| v.id))
+        );
+        true
     }
 
     /// Removes all views, because a subflow was added or removed.

@@ -55,13 +55,10 @@ impl Subflows {
         self.list.iter_mut().map(end_rest)
     }
 
-    /// Returns the subflows that may send data, each with whether it has changed since the last call.
+    /// Returns the subflows whose values for a scheduler may have changed since the last call.
     #[inline]
-    pub(in crate::connection) fn poll_changes(&mut self) -> impl Iterator<Item = (&Subflow, bool)> {
-        self.list.iter_mut().filter(|subflow| subflow.usable()).map(|subflow| {
-            let changed = subflow.take_change();
-            (&*subflow, changed)
-        })
+    pub(in crate::connection) fn poll_changed(&mut self) -> impl Iterator<Item = &Subflow> {
+        self.list.iter_mut().filter_map(|subflow| subflow.take_change().then_some(&*subflow))
     }
 
     /// Returns the first of `slots` whose subflow may have something to send.
