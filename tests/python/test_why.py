@@ -494,3 +494,12 @@ def test_options_of_the_other_kind_are_all_named(tmp_path):
     said = CliRunner().invoke(app, ["why", str(tmp_path), "--seed", "1"])
     assert said.exit_code == 2
     assert "(--seed)" in said.stderr
+
+
+@pytest.mark.module
+def test_a_path_that_plain_tcp_does_not_use_is_no_part_of_what_was_possible():
+    run = anabranch.run("bulk-two-paths", set={"transport.multipath": False, "application.bytes": "1 MB"})
+    (sentence,) = run.why().sentences
+    # A path of 5 Mb/s: of 1,500 bytes of a packet 1,424 are payload.
+    assert f"of the {5 * 1424 / 1500:.2f} Mb/s of payload" in sentence
+    assert "lte" not in sentence

@@ -34,8 +34,13 @@ class Paths:
         self, plan: Mapping[str, Any], seen_bps: Mapping[str, float], changes: Sequence[Mapping[str, Any]]
     ) -> None:
         links = {link["name"]: link.get("rate_bps") for link in plan["links"]}
-        self._ways = {path["name"]: tuple(path["down"]) for path in plan["paths"]}
-        self._both = {path["name"]: (*path["down"], *path["up"]) for path in plan["paths"]}
+        # Plain TCP runs over one path, usually the first.
+        multipath = plan.get("transport", {}).get("multipath", True)
+        paths = [path for path in plan["paths"] if multipath or seen_bps.get(path["name"])] or plan["paths"][
+            :1
+        ]
+        self._ways = {path["name"]: tuple(path["down"]) for path in paths}
+        self._both = {path["name"]: (*path["down"], *path["up"]) for path in paths}
         self._seen = seen_bps
         self._rates: dict[str, list[tuple[float, float | None]]] = {
             name: [(0.0, rate)] for name, rate in links.items()
