@@ -10,13 +10,15 @@ The texts are in `docs/papers/NAME.toml`, the numbers in `docs/papers/NAME.csv`,
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 import re
 import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +30,8 @@ IMAGES = Path(__file__).parent / "images" / "papers"
 TRIALS = 5
 #: The name of the study without a joint assumption.
 PRINTED = "as printed"
+#: The tables of a figure, each with its rows of numbers.
+Parts: TypeAlias = "list[tuple[Mapping[str, Any], list[Mapping[str, str]]]]"
 _COLUMNS = (
     "world",
     "row",
@@ -107,7 +111,9 @@ def _lines(
         for table in figure.get("tables", ()):
             yield from ("", *_table(table, numbers))
         if "tables" in figure:
-            yield from ("", f"![{figure['name']}, ours](../images/papers/{name}-{number}.svg)")
+            metrics = dict.fromkeys(one for table in figure["tables"] for one in table.get("metric", ()))
+            shown = "; ".join(_word(one) for one in metrics)
+            yield from ("", f"![Bars of our numbers: {shown}](../images/papers/{name}-{number}.svg)")
         own = list(figure.get("claims", ()))
         if own:
             yield from ("", *_verdicts(own, claims))
@@ -130,14 +136,25 @@ def _chosen(wanted: Mapping[str, Any], numbers: Sequence[Mapping[str, str]]) -> 
     return [row for row in numbers if all(row[key] in wanted.get(key, [row[key]]) for key in _COLUMNS)]
 
 
-def pictures(name: str) -> Iterator[tuple[Path, str]]:
-    """Yield the file and the text of the picture of each figure with tables."""
-    import papers_figures
+def drawn(name: str) -> Iterator[tuple[Path, Parts, str]]:
+    """Yield the file, the tables with their rows, and the last line of each figure's picture.
 
+    The last line has a hash of the tables and rows, which shows whether a picture is of the present numbers.
+    """
     texts, numbers = _read(name)
     for number, figure in enumerate(texts["figures"], 1):
         if parts := [(table, _chosen(table, numbers)) for table in figure.get("tables", ())]:
-            yield IMAGES / f"{name}-{number}.svg", papers_figures.draw(parts).svg
+            digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+            yield IMAGES / f"{name}-{number}.svg", parts, f"<!-- of numbers {digest[:20]} -->"
+
+
+def draw(name: str) -> None:
+    """Write the picture of each figure with tables."""
+    import papers_figures
+
+    for file, parts, last in drawn(name):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{papers_figures.draw(parts).svg.rstrip()}\n{last}\n", encoding="utf-8")
 
 
 def _table(wanted: Mapping[str, Any], numbers: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -196,7 +213,7 @@ def measure(name: str, folders: Mapping[str, Path]) -> None:
         writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
         writer.writeheader()
         for world, folder in folders.items():
-            for row in _measured(folder, varied=world != PRINTED):
+            for row in _measured(folder, None if world == PRINTED else world):
                 if any(
                     all(row[key] in table.get(key, [row[key]]) for key in ("row", *_COLUMNS[2:6]))
                     for table in tables
@@ -204,10 +221,10 @@ def measure(name: str, folders: Mapping[str, Path]) -> None:
                     writer.writerow({"world": world, **row})
 
 
-def _measured(folder: Path, *, varied: bool) -> Iterator[dict[str, str]]:
+def _measured(folder: Path, varied: str | None) -> Iterator[dict[str, str]]:
     """Yield the mean of each metric of each cell of a folder of results, over the first trials.
 
-    `varied` is whether the folder has the runs of a joint assumption.
+    `varied` is the joint assumption of the runs; None is the study as it stands.
     """
     from anabranch.experiments import drawn
     from anabranch.results import store
@@ -249,6 +266,4 @@ if __name__ == "__main__":
         measure(name, {PRINTED: Path(first), **others})
     for one in names():
         (FOLDER / f"{one}.md").write_text(page(one), encoding="utf-8")
-        for file, drawn in pictures(one):
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(drawn, encoding="utf-8")
+        draw(one)

@@ -29,8 +29,8 @@ def draw(parts: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, str]]]])
     import altair as alt
 
     panels = [panel for wanted, rows in parts for panel in _panels(wanted, rows)]
-    bars = max(panel.width for panel in panels)
-    columns = _COLUMNS if bars <= _NARROW else 2 if bars <= _NARROW * 3 // 2 else 1
+    widest = max(panel.width for panel in panels)
+    columns = _COLUMNS if widest <= _NARROW else 2 if widest <= _NARROW * 3 // 2 else 1
     page: alt.ConcatChart = alt.concat(*panels, columns=columns)
     return Picture(chart=look.dressed(page.resolve_scale(color="independent"), labels=9))
 
@@ -67,9 +67,9 @@ def _panel(
     ]
     series = list(dict.fromkeys(row["series"] for row in data))
     places = list(dict.fromkeys(row["place"] for row in data))
-    kind = metric.rpartition(".")
-    same = [row for row in table if row["metric"].rpartition(".")[2] == kind[2] and "." in row["metric"]]
-    top = max((max(float(row["most"]), float(row["mean"])) for row in (same if kind[0] else rows)), default=0)
+    path, _, name = metric.rpartition(".")
+    same = [row for row in table if row["metric"].rpartition(".")[2] == name and "." in row["metric"]]
+    top = max((max(float(row["most"]), float(row["mean"])) for row in (same if path else rows)), default=0)
     height = alt.Y("mean:Q", title=None, scale=alt.Scale(domain=[0, top or 1]), axis=alt.Axis(tickCount=4))
     base = alt.Chart(look.values(data))
     x = alt.X("place:N", sort=places, title=None, axis=alt.Axis(labelAngle=-30, labelLimit=150))
@@ -86,7 +86,7 @@ def _panel(
         x=x, xOffset=inside, y=alt.Y("least:Q", title=None), y2="most:Q"
     )
     width = max(_STEP * len(places) * (len(series) + 1), 90)
-    title = ": ".join([*kind[:1], words.metric(kind[2])] if kind[0] else [words.metric(metric)])
+    title = f"{path}: {words.metric(name)}" if path else words.metric(metric)
     return alt.layer(bar, ends).properties(title=title, width=width, height=_HEIGHT)
 
 

@@ -52,7 +52,7 @@ class Session:
         """The name in a table."""
         known = [f"`--ladder {self.ladder}`"] if self.ladder else ["`--log`"] if self.log else []
         keys = [
-            "both paths fade" if key == "events" else f"{key.rpartition('.')[2]} {value}"
+            "WiFi fades" if key == "events" else f"{key.rpartition('.')[2]} {value}"
             for key, value in self.keys.items()
         ]
         return ", ".join([self.base, *keys, *known])
@@ -75,7 +75,7 @@ TRANSFERS = (
     Session(base="recorded-lte", keys={"application.kind": "bulk", "application.bytes": "10 MB"}),
     Session(base="wifi-lte", keys={"application.kind": "bulk", "application.bytes": "20 MB"}),
 )
-#: Adaptive sessions of a minute: the shipped one, slow, fast, lossy, and with paths that fade.
+#: Adaptive sessions: the shipped one, slow, fast, lossy, long, and slow while WiFi fades.
 FILMS: tuple[Mapping[str, Any], ...] = (
     {"application.duration": "60 s"},
     {"application.duration": "60 s", "paths.wifi.rate": "1 Mbit/s", "paths.lte.rate": "400 kbit/s"},

@@ -449,7 +449,7 @@ class Rendition:
         """The declared peak rate, including audio, Mb/s."""
     @property
     def mean_mbps(self) -> float:
-        """The mean rate, Mb/s."""
+        """The declared mean rate, or the peak rate if none is declared, Mb/s."""
     @property
     def width(self) -> int:
         """Width of the picture, pixels; 0 if it is not declared."""
@@ -510,7 +510,7 @@ class ChunkSample:
         """Time from the request to the first byte, s."""
     @property
     def fetch_s(self) -> float:
-        """Time from the request to the last byte, s."""
+        """Time from the request to the last byte, or until the download was abandoned, s."""
     @property
     def duration_s(self) -> float:
         """The playing time of the chunk, s."""

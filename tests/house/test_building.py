@@ -1,5 +1,7 @@
 """`.ci/building.py`, which runs a build and says how far it is."""
 
+import os
+import pty
 import subprocess
 import sys
 
@@ -20,3 +22,13 @@ def test_a_build_that_succeeds_is_quiet(tmp_path):
     done = build(tmp_path, "echo ' Compiling one'")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (tmp_path / "log").read_text(encoding="utf-8") == " Compiling one\n"
+
+
+def test_a_terminal_shows_how_far_a_build_is(tmp_path):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, ROOT / ".ci" / "building.py", tmp_path / "log"]
+    script = "echo ' Compiling one'; echo ' Compiling two'; sleep 1.5"
+    subprocess.run([*command, "sh", "-c", script], stdout=theirs, check=True)
+    os.close(theirs)
+    assert "2 crates compiled or begun, 1 s" in os.read(ours, 1000).decode()
+    os.close(ours)

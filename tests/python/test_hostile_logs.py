@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tracemalloc
 
 import pytest
@@ -38,7 +39,7 @@ _TIMES = (
     *("", "12:00:01.5 ", "99:99:99 ", "1e9 ", "1764295831.123 ", "9" * 40 + ".5 ", "2026-13-45T99:99:99Z "),
     *("0000-00-00 00:00:00 ", "[28/Foo/2026:02:10:31 +9999] ", "[31/Feb/9999:23:59:59 -2400] "),
 )
-#: Lines of each kind, in which T is a time, N a number, and U an address.
+#: Lines of each kind. T at the begin is a time; N and U, if they are whole words, are a number and an address.
 _LINES = (
     "Tmain debug: Stream buffering done (N ms in N ms)",
     "Tmain warning: picture is too late to be displayed (missing N ms)",
@@ -111,10 +112,9 @@ values = st.recursive(
 def line(draw):
     """Return a line of a log with hostile values."""
     text = draw(st.sampled_from(_LINES))
-    for mark, given_values in (("U", _URLS), ("N", _NUMBERS)):
-        head, *rest = text.split(mark) if mark == "N" else text.replace("AUTH", "").split(mark)
-        text = head + "".join(draw(st.sampled_from(given_values)) + part for part in rest)
-    return text.replace("T", draw(st.sampled_from(_TIMES)), 1) if text.startswith("T") else text
+    begin = draw(st.sampled_from(_TIMES)) if text.startswith("T") else ""
+    given = {"N": st.sampled_from(_NUMBERS), "U": st.sampled_from(_URLS)}
+    return begin + re.sub(r"\b[NU]\b", lambda mark: draw(given[mark[0]]), text.removeprefix("T"))
 
 
 @st.composite
@@ -199,7 +199,7 @@ def test_a_compressed_file_that_grows_without_end_is_refused(tmp_path):
         logs.read(file)
 
 
-def test_long_lines_are_read_in_a_time_that_grows_as_they_do(tmp_path):
+def test_long_lines_are_read(tmp_path):
     """A search that begins again at each word would take hours."""
     for word in ("main ", "Loading fragment 1 ", "core ", 'GET "', "[1][A]", "(", "a=("):
         file = tmp_path / "a.log"

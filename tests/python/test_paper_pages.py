@@ -25,6 +25,18 @@ def test_a_page_is_what_its_command_writes(papers, name):
 
 
 @pytest.mark.parametrize("name", ["HO20", "LEO24", "PC16", "SD18", "UQ18"])
+def test_each_picture_is_of_the_present_numbers_and_on_its_page(papers, name):
+    page = (DOCS / "papers" / f"{name}.md").read_text(encoding="utf-8")
+    found = list(papers.drawn(name))
+    assert len(found) > 4
+    for file, _, last in found:
+        assert f"](../images/papers/{file.name})" in page
+        assert file.read_text(encoding="utf-8").splitlines()[-1] == last, (
+            "`python docs/papers.py` draws it again"
+        )
+
+
+@pytest.mark.parametrize("name", ["HO20", "LEO24", "PC16", "SD18", "UQ18"])
 def test_each_claim_of_a_paper_is_at_one_figure_of_its_page(papers, name):
     texts = tomllib.loads((DOCS / "papers" / f"{name}.toml").read_text(encoding="utf-8"))
     claims = tomllib.loads((DOCS.parent / "studies" / name / "claims.toml").read_text(encoding="utf-8"))

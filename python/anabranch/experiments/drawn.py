@@ -254,7 +254,7 @@ def first_trials(results: Path, progress: Callable[[float, float], None]) -> dic
     return made
 
 
-def runs(results: Path, *, varied: bool = False) -> list[Row]:
+def runs(results: Path, *, varied: str | None = None) -> list[Row]:
     """Return the runs of a folder, with the columns that figures need.
 
     Parameters
@@ -262,7 +262,7 @@ def runs(results: Path, *, varied: bool = False) -> list[Row]:
     results
         The results.
     varied
-        Return those with a varied assumption; otherwise only those without.
+        The varied assumption of the runs; None returns those without any.
     """
     from anabranch import plugins
     from anabranch.figures import differences
@@ -280,7 +280,7 @@ def runs(results: Path, *, varied: bool = False) -> list[Row]:
     rows = []
     for row in frame.iter_rows(named=True):
         flows = subflows[row["cell"], row["run"]]
-        if (row.get("varied") is not None) == varied:
+        if row.get("varied") == varied:
             paths = _paths(flows, row.get("duration_s"))
             rows.append(
                 {

@@ -7,7 +7,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault
-from anabranch.traces._told import Told, usual_ns
+from anabranch.traces._told import Told, gaps, usual_ns
 
 if TYPE_CHECKING:
     from anabranch.traces._trace import Trace
@@ -77,9 +77,10 @@ def _gaps(trace: Trace, where: str, told: Told) -> list[Fault]:
         return []
     apart = [after.at_ns - step.at_ns for step, after in itertools.pairwise(trace.steps)]
     regular = sum(abs(one - usual) <= _REGULAR * usual for one in apart)
-    lost = [one for one in apart if one > _LONG * usual]
-    if regular < _MOSTLY * len(apart) or not lost:
+    if regular < _MOSTLY * len(apart) or max(apart) <= _LONG * usual:
         return []
+    # The message is about all gaps that the option would change.
+    lost = [apart[place] for place in gaps(trace.steps)]
     count, whole = len(lost), (sum(lost) - len(lost) * usual) / _SECOND
     message = f"the trace lacks rows for {whole:g} s in {count} {'gap' if count == 1 else 'gaps'}"
     hint = 'the row before a gap holds; gaps = "outage" or "cut" (`--gaps`) changes this'

@@ -316,8 +316,13 @@ _PAIRS: dict[str | None, tuple[str, str, float]] = {
 def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | None) -> Trace | None:
     """Read pairs of second and rate. The seconds may start at any number."""
     form, expected, unit = _PAIRS[separator]
-    unit = unit if reading.told.rate_unit is None else _told.RATES[reading.told.rate_unit]
-    to_s = _told.TIMES[reading.told.time_unit or "s"]
+    told = reading.told
+    unit = unit if told.rate_unit is None else _told.RATES[told.rate_unit]
+    to_s = _told.TIMES[told.time_unit or "s"]
+    in_ms = "" if told.time_unit == "ms" else _IN_MS
+    if told.has_units:
+        usual = "bit/s" if separator else "Mbit/s"
+        expected = f"{told.time_unit or 's'}{separator or ' '}{told.rate_unit or usual}"
     steps: list[Step] = []
     origin: float | None = None
     before: int | None = None
@@ -326,12 +331,12 @@ def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | Non
         if len(cells) != 2:
             reading.fault(f"expected {expected}: `{line[:40]}`", number)
             continue
-        second = to_s * reading.number(cells[0], "the second", number, most=_MOST_CLOCK_S / to_s, hint=_IN_MS)
+        second = to_s * reading.number(cells[0], "the second", number, most=_MOST_CLOCK_S / to_s, hint=in_ms)
         origin = second if origin is None else origin
         at = round((second - origin) * _SECOND)
         if at > _MOST_S * _SECOND:
             message = f"more than {_MOST_S:,} s after the first: `{cells[0][:40]}`"
-            reading.fault(message, number, hint=_IN_MS)
+            reading.fault(message, number, hint=in_ms)
         reading.forward(at, before, number)
         before = at
         rate = reading.number(cells[1], "the rate", number, most=_MOST_BPS / unit)

@@ -14,7 +14,7 @@ view! {
         name: String = String::new(),
         /// The declared peak rate, including audio, Mb/s.
         peak_mbps: f64 = 1.0,
-        /// The mean rate, Mb/s.
+        /// The declared mean rate, or the peak rate if none is declared, Mb/s.
         mean_mbps: f64 = 1.0,
         /// Width of the picture, pixels; 0 if it is not declared.
         width: u32 = 0,
@@ -53,7 +53,7 @@ view! {
         received_bytes: u64 = 500_000,
         /// Time from the request to the first byte, s.
         first_byte_s: f64 = 0.0,
-        /// Time from the request to the last byte, s.
+        /// Time from the request to the last byte, or until the download was abandoned, s.
         fetch_s: f64 = 1.0,
         /// The playing time of the chunk, s.
         duration_s: f64 = 4.0,
