@@ -289,7 +289,7 @@ def test_figures_have_their_numbers_beside_them(found, tmp_path):
     assert "retransmissions" in text
     with pytest.raises(InputError, match="did you mean `goodput_mbps`"):
         found.plot("goodput_mpbs")
-    with pytest.raises(InputError, match="no form of a figure"):
+    with pytest.raises(InputError, match="not a form of a figure"):
         found.plot().save(tmp_path / "figure.eps")
     run = found.open()
     assert "throughput" in run.plot().svg.lower()
@@ -351,7 +351,7 @@ def test_faults_of_all_files_are_reported_before_any_work(found, tmp_path):
         "results", found.folder, "--figure", tmp_path / "g.eps", "--report", tmp_path / "no" / "r.html"
     )
     assert told.exit_code == 2
-    assert "no form of a figure" in told.stderr
+    assert "not a form of a figure" in told.stderr
     assert "no such folder" in told.stderr
     assert told.stdout == ""
     told = call("results", found.folder, "--figure", tmp_path / "g.csv", "--report", tmp_path / "g.svg")

@@ -131,7 +131,7 @@ def test_widths_are_centimetres_or_columns():
     assert sizes.parse("acm") == pytest.approx(3.33 * 2.54, abs=0.01)
     for text in ("wide", "1.5.2", "0.1", "-3", "nan"):
         assert sizes.parse(text) is None
-    with pytest.raises(InputError, match="no width of a figure: `wide`"):
+    with pytest.raises(InputError, match="not a width of a figure: `wide`"):
         Picture(chart=None).sized("wide")
 
 
@@ -186,9 +186,9 @@ def test_all_faults_of_the_options_are_reported_at_once(tmp_path):
     told = CliRunner().invoke(app, ["results", str(tmp_path), *options])
     assert told.exit_code == 2
     for text in (
-        "no form of a figure: `.eps`",
-        "no width of a figure: `wide`",
-        "no form of a table",
+        "not a form of a figure: `.eps`",
+        "not a width of a figure: `wide`",
+        "not a form of a table",
         "no such folder",
     ):
         assert text in told.stderr

@@ -222,7 +222,7 @@ def tell(found: Advice) -> None:
     _console.table(head, lines[:SHOWN], left=found.left)
     hidden = len(lines) - SHOWN
     if hidden > 0:
-        _console.note(f"{hidden} more candidates went out early; --json has them")
+        _console.note(f"{hidden} more candidates were dropped early; --json has them")
     _console.out()
     for sentence in found.sentences:
         _console.out(f"  {sentence}")

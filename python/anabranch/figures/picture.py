@@ -163,14 +163,14 @@ def unfit(path: Path, where: str) -> Fault | None:
     """Return the fault of a file name whose ending is not a figure's; None if it is."""
     if path.suffix in FORMS:
         return None
-    message = f"no form of a figure: `{path.suffix or path.name}`"
+    message = f"not a form of a figure: `{path.suffix or path.name}`"
     return Fault(message=message, where=where, hint=f"the name ends in {', '.join(FORMS)}")
 
 
 def wrong_width(text: str, where: str) -> Fault:
     """Return the fault of a width."""
     hint = f"centimetres from 2 to 100, or {', '.join(sizes.COLUMNS)}"
-    return Fault(message=f"no width of a figure: `{text}`", where=where, hint=hint)
+    return Fault(message=f"not a width of a figure: `{text}`", where=where, hint=hint)
 
 
 def _write(path: Path, drawn: str, *, is_sized: bool = False) -> None:

@@ -170,7 +170,7 @@ def _unpacked(content: bytes) -> bytes:
 
 def _refused(where: str, looks: str) -> Fault:
     """Return the fault of a file of another kind."""
-    return Fault(message=f"no player's log: it looks like {looks}", where=where, hint=_EXPECTED)
+    return Fault(message=f"not a player's log: it looks like {looks}", where=where, hint=_EXPECTED)
 
 
 def _other(where: str, text: str) -> Fault:

@@ -28,7 +28,7 @@ def unfit(path: Path, where: str) -> Fault | None:
     """Return the fault of a file name whose ending is not a table's; None if it is."""
     if path.suffix in FORMS:
         return None
-    message = f"no form of a table: `{path.suffix or path.name}`"
+    message = f"not a form of a table: `{path.suffix or path.name}`"
     return Fault(message=message, where=where, hint=f"the name ends in {', '.join(FORMS)}")
 
 
