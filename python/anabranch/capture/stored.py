@@ -56,7 +56,7 @@ def store(run: Run, folder: Path, labels: Mapping[str, str]) -> Stored:
     folder
         The folder of results, which is made if necessary.
     labels
-        What the session is compared by, for example `{"scheduler": "linux", "place": "home"}`.
+        The settings that distinguish sessions, for example `{"scheduler": "linux", "place": "home"}`.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def store(run: Run, folder: Path, labels: Mapping[str, str]) -> Stored:
 
 
 def _identity(run: Run) -> str:
-    """Return a hash of what a capture shows of a session; a log of its player does not change it."""
+    """Return a hash of a session, which does not depend on a log of its player."""
     what = [run.summary["sessions"], run.summary["begin_unix_s"], run.duration_s, run.qos]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:_LENGTH]
 
