@@ -57,7 +57,7 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
     if not chunks or not rungs:
         return _transfer(run), []
     sound = _sound(run)
-    # If renditions have a length, they come from playlists, whose rates include the sound (RFC 8216, 4.3.4.2).
+    # Renditions with a length come from playlists, whose rates include the sound (RFC 8216, 4.3.4.2).
     if any(row["duration_s"] for row in rungs):
         rungs = [_without_sound(row, sound) for row in rungs]
     _files.write(master, _playlist(rungs, chunks, sound), "the playlist")
