@@ -147,28 +147,28 @@ class TestDoubts:
         assert "note: The mean rate of the trace is only 5 b/s (a.csv)" in result.stdout
 
 
-def told(tmp_path, text, **facts):
+def read_with(tmp_path, text, **facts):
     file = tmp_path / "trace.txt"
     file.write_text(text, encoding="utf-8")
-    return traces.read(file, told=traces.Told(**facts))
+    return traces.read(file, facts=traces.RecordingFacts(**facts))
 
 
 #: Rows at 0, 1, 2, 10 and 11 s: the usual time between them is 1 s, so 8 s are a gap, and 3 s would be none.
 GAP = "0 4\n1 5\n2 6\n10 7\n11 8\n"
 
 
-class TestTold:
+class TestFacts:
     """Units of two columns, and gaps, as the user gives them."""
 
     @pytest.mark.parametrize("separator", [" ", ",", "\t"])
     @pytest.mark.parametrize(("rate_unit", "bps"), [("bit/s", 1), ("kbit/s", 1000), ("Mbit/s", 10**6)])
     def test_a_rate_s_unit(self, tmp_path, separator, rate_unit, bps):
-        trace = told(tmp_path, f"0{separator}4.8e3\n1{separator}5.2e3\n", rate_unit=rate_unit)
+        trace = read_with(tmp_path, f"0{separator}4.8e3\n1{separator}5.2e3\n", rate_unit=rate_unit)
         assert [step.rate_bps for step in trace.steps] == [4800 * bps, 5200 * bps]
         assert trace.length_ns == 2 * 10**9
 
     def test_a_time_s_unit(self, tmp_path):
-        trace = told(tmp_path, "1650000000000 4\n1650000000500 5\n", time_unit="ms")
+        trace = read_with(tmp_path, "1650000000000 4\n1650000000500 5\n", time_unit="ms")
         assert [step.at_ns for step in trace.steps] == [0, 5 * 10**8]
 
     @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ class TestTold:
     )
     def test_gaps(self, tmp_path, gaps, rows, seconds):
         for text in (GAP, "t_s,rate_mbps\n" + GAP.replace(" ", ",")):
-            trace = told(tmp_path, text, gaps=gaps)
+            trace = read_with(tmp_path, text, gaps=gaps)
             assert [(step.at_ns // 10**9, step.rate_bps // 10**6) for step in trace.steps] == rows
             assert trace.length_ns == seconds * 10**9
 
     def test_a_gap_before_the_last_row(self, tmp_path):
         # The last row lasts as long as is usual, and not as long as the gap.
-        assert told(tmp_path, "0 4\n1 5\n2 6\n9 7\n", gaps="cut").length_ns == 4 * 10**9
-        assert told(tmp_path, "0 4\n1 5\n2 6\n9 7\n", gaps="outage").length_ns == 10 * 10**9
+        assert read_with(tmp_path, "0 4\n1 5\n2 6\n9 7\n", gaps="cut").length_ns == 4 * 10**9
+        assert read_with(tmp_path, "0 4\n1 5\n2 6\n9 7\n", gaps="outage").length_ns == 10 * 10**9
 
     @pytest.mark.parametrize(
         ("text", "facts", "message"),
@@ -201,24 +201,24 @@ class TestTold:
     )
     def test_facts_that_a_file_states_itself_are_refused(self, tmp_path, text, facts, message):
         with pytest.raises(InputError, match=message):
-            told(tmp_path, text, **facts)
+            read_with(tmp_path, text, **facts)
 
     def test_gaps_among_regular_rows_are_doubted(self, tmp_path):
         # Twenty rows a second apart, and then none for 30 s, of which one second is usual.
         rows = "".join(f"{second} 4\n" for second in (*range(20), 49, 50))
-        (found,) = traces.doubts(told(tmp_path, rows), "a.txt")
+        (found,) = traces.doubts(read_with(tmp_path, rows), "a.txt")
         assert found.message == "the trace lacks rows for 29 s in 1 gap"
         for gaps in ("outage", "cut"):
-            facts = traces.Told(gaps=gaps)
-            assert traces.doubts(told(tmp_path, rows, gaps=gaps), "a.txt", facts) == []
+            facts = traces.RecordingFacts(gaps=gaps)
+            assert traces.doubts(read_with(tmp_path, rows, gaps=gaps), "a.txt", facts) == []
         # Rows that come when something changes are not regular.
-        assert traces.doubts(told(tmp_path, "0 4\n1 5\n4 6\n40 7\n41 2\n"), "a.txt") == []
+        assert traces.doubts(read_with(tmp_path, "0 4\n1 5\n4 6\n40 7\n41 2\n"), "a.txt") == []
 
     def test_a_given_unit_is_not_doubted(self, tmp_path):
         text = "0 4800\n1 5200\n2 900\n"
-        assert traces.doubts(told(tmp_path, text), "a.txt") != []
-        facts = traces.Told(rate_unit="kbit/s")
-        assert traces.doubts(told(tmp_path, text, rate_unit="kbit/s"), "a.txt", facts) == []
+        assert traces.doubts(read_with(tmp_path, text), "a.txt") != []
+        facts = traces.RecordingFacts(rate_unit="kbit/s")
+        assert traces.doubts(read_with(tmp_path, text, rate_unit="kbit/s"), "a.txt", facts) == []
 
     @pytest.mark.module
     def test_a_scenario_and_the_commands_take_them(self, tmp_path):

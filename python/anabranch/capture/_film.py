@@ -25,7 +25,7 @@ _PEAK = 1.2
 #: A film that ended with the session lacks less than this at its end, in seconds.
 _NEAR_END_S = 1.0
 #: Film behind the end of a session that was cut off: a faster network would have requested it, in seconds.
-_MORE_S = 120.0
+_EXTRA_FILM_S = 120.0
 #: A session without a film is taken for one with pauses if it was silent for this share of the time.
 _PAUSED = 0.2
 #: The rule of adaptation of a player, by the kind of its log.
@@ -64,7 +64,7 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
     whole = max((row["duration_s"] for row in rungs if row["duration_s"]), default=None)
     until = _until(run, whole)
     requested = _requested_s(run)
-    length = whole or (max(requested, run.summary["duration_s"]) + _MORE_S if until else requested)
+    length = whole or (max(requested, run.summary["duration_s"]) + _EXTRA_FILM_S if until else requested)
     film = [
         "[application.ladder]",
         f"master = {_quoted(master.name)}",

@@ -79,9 +79,9 @@ def queue(
     }
     ordered = sorted(lengths.values())
     most = ordered[int(0.99 * (len(ordered) - 1))] if ordered else 0.0
-    near = _FULL * most
-    full = [tick for tick in ticks if _length(lengths, tick.number) > near]
-    rest = [tick for tick in ticks if _length(lengths, tick.number) <= near]
+    threshold = _FULL * most
+    full = [tick for tick in ticks if _length(lengths, tick.number) > threshold]
+    rest = [tick for tick in ticks if _length(lengths, tick.number) <= threshold]
     dropped, lost = loss(full), loss(rest)
     was_full = (
         most >= _LEAST_FULL and sum(tick.lost > 0 for tick in full) > 1 and dropped > _MORE_OFTEN * lost
@@ -115,15 +115,15 @@ def loss(ticks: Sequence[Tick]) -> float:
     exp(-h n). The derivative of the likelihood's logarithm is zero at the result. It is at most the share of
     the packets that were lost.
     """
-    struck = [max(tick.sent, 1.0) for tick in ticks if tick.lost > 0]
-    spared = sum(tick.sent for tick in ticks if tick.lost <= 0)
-    if not struck:
+    with_loss = [max(tick.sent, 1.0) for tick in ticks if tick.lost > 0]
+    without_loss = sum(tick.sent for tick in ticks if tick.lost <= 0)
+    if not with_loss:
         return 0.0
     low, high = 0.0, _hazard(ticks)
     for _ in range(60):
         middle = (low + high) / 2
-        gain = sum(size / expm1(min(middle * size, 700.0)) for size in struck)
-        low, high = (middle, high) if gain > spared else (low, middle)
+        gain = sum(size / expm1(min(middle * size, 700.0)) for size in with_loss)
+        low, high = (middle, high) if gain > without_loss else (low, middle)
     return 1 - exp(-low)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anabranch.cli import _outputs
-    from anabranch.traces import Told, Trace
+    from anabranch.traces import RecordingFacts, Trace
     from anabranch.traces._summary import Summary
 
 trace = typer.Typer(
@@ -73,10 +73,10 @@ def show(
     from anabranch import traces
     from anabranch.traces._summary import summarise
 
-    told = _told(rate_unit, time_unit, gaps)
+    facts = _facts(rate_unit, time_unit, gaps)
     with _console.progress(f"reading {file.name}", unit="lines") as progress:
-        read = traces.read(file, told=told, progress=progress)
-    _console.warn(traces.doubts(read, str(file), told))
+        read = traces.read(file, facts=facts, progress=progress)
+    _console.warn(traces.doubts(read, str(file), facts))
     found = summarise(read)
     if as_json:
         import dataclasses
@@ -107,11 +107,11 @@ def convert(
     """
     from anabranch import traces
 
-    told = _told(rate_unit, time_unit, gaps)
+    facts = _facts(rate_unit, time_unit, gaps)
     form, step_ns = _checked(target, to, {"--step": step}, inputs=[(source, "what is read")])
     with _console.progress(f"reading {source.name}", unit="lines") as progress:
-        read = traces.read(source, told=told, progress=progress)
-    _console.warn(traces.doubts(read, str(source), told))
+        read = traces.read(source, facts=facts, progress=progress)
+    _console.warn(traces.doubts(read, str(source), facts))
     _write(read, target, form, step_ns["--step"])
 
 
@@ -163,7 +163,7 @@ def record(
     _write(found, target, form, times["--step"])
 
 
-def _told(rate_unit: str | None, time_unit: str | None, gaps: str) -> Told:
+def _facts(rate_unit: str | None, time_unit: str | None, gaps: str) -> RecordingFacts:
     """Return the facts that options give.
 
     Raises
@@ -191,7 +191,7 @@ def _told(rate_unit: str | None, time_unit: str | None, gaps: str) -> Told:
     if faults:
         raise InputError(faults)
     facts: dict[str, Any] = {key: value for key, (value, _) in given.items()}
-    return traces.Told(**facts)
+    return traces.RecordingFacts(**facts)
 
 
 def _checked(

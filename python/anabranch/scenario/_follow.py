@@ -62,12 +62,12 @@ def locate(
         full = str(found.resolve())
         table["trace"] = {**given, "file": full} if isinstance(given, dict) else full
         try:
-            told = _told(given)
-            trace = _read(full, name, told, _files.state(found))
+            facts = _facts(given)
+            trace = _read(full, name, facts, _files.state(found))
         except InputError as error:
             faults += error.faults
             continue
-        warnings += [doubt for doubt in traces.doubts(trace, name, told) if doubt not in warnings]
+        warnings += [doubt for doubt in traces.doubts(trace, name, facts) if doubt not in warnings]
         parent = raw[path[0]][path[1]]  # type: ignore[index]
         if path[0] == "paths" and not trace.has_delays and not _has_delay(parent):
             hint = 'for example rtt = "50 ms": the trace has no delays'
@@ -81,24 +81,24 @@ def _has_delay(path: dict[str, Any]) -> bool:
     return "rtt" in path or any("delay" in way for way in ways)
 
 
-def _told(given: object) -> traces.Told:
+def _facts(given: object) -> traces.RecordingFacts:
     """Return the facts in a raw table of a recording; without values that the scenario's check refuses."""
     if not isinstance(given, dict):
-        return traces.Told()
+        return traces.RecordingFacts()
     known = {"rate_unit": traces.RATES, "time_unit": traces.TIMES, "gaps": traces.GAPS}
     facts = {
         key: given[key]
         for key, values in known.items()
         if isinstance(given.get(key), str) and given[key] in values
     }
-    return traces.Told(**facts)
+    return traces.RecordingFacts(**facts)
 
 
 @lru_cache(maxsize=64)
-def _read(file: str, shown: str, told: traces.Told, state: _files.State) -> traces.Trace:
+def _read(file: str, shown: str, facts: traces.RecordingFacts, state: _files.State) -> traces.Trace:
     """Return a recording. It is read again if the file has changed."""
     del state
-    return traces.read(Path(file), where=shown, told=told)
+    return traces.read(Path(file), where=shown, facts=facts)
 
 
 def model(table: ScenarioPath | Link, way: str, *, seed: int, run: int) -> dict[str, Any] | None:
@@ -152,7 +152,7 @@ def random_starts(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _trace(recording: Recording) -> traces.Trace:
     """Return a recording of a validated scenario."""
-    return _read(recording.file, recording.file, recording.told, _files.state(Path(recording.file)))
+    return _read(recording.file, recording.file, recording.facts, _files.state(Path(recording.file)))
 
 
 def likely_bps(link: dict[str, Any]) -> float:

@@ -16,7 +16,7 @@ from anabranch.errors import did_you_mean, shown
 from anabranch.plugins import listed
 from anabranch.scenario import units
 from anabranch.scenario._base import LimitedRate, Name, PositiveTime, Share, Table, Time, quantity
-from anabranch.traces._told import Gaps, RateUnit, TimeUnit, Told
+from anabranch.traces._facts import Gaps, RateUnit, RecordingFacts, TimeUnit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,9 +150,9 @@ class Recording(Table):
     )
 
     @property
-    def told(self) -> Told:
+    def facts(self) -> RecordingFacts:
         """The facts about the recording that its file does not state."""
-        return Told(rate_unit=self.rate_unit, time_unit=self.time_unit, gaps=self.gaps)
+        return RecordingFacts(rate_unit=self.rate_unit, time_unit=self.time_unit, gaps=self.gaps)
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:

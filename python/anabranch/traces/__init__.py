@@ -6,8 +6,8 @@ vary together.
 """
 
 from anabranch.traces._doubts import doubts
+from anabranch.traces._facts import GAPS, RATES, TIMES, RecordingFacts
 from anabranch.traces._read import FORMS, read
-from anabranch.traces._told import GAPS, RATES, TIMES, Told
 from anabranch.traces._trace import MAHIMAHI_BYTES, Step, Trace
 from anabranch.traces._write import write
 
@@ -17,8 +17,8 @@ __all__ = [
     "MAHIMAHI_BYTES",
     "RATES",
     "TIMES",
+    "RecordingFacts",
     "Step",
-    "Told",
     "Trace",
     "doubts",
     "read",

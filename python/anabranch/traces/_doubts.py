@@ -7,7 +7,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault
-from anabranch.traces._told import Told, gaps, usual_ns
+from anabranch.traces._facts import RecordingFacts, gaps, usual_ns
 
 if TYPE_CHECKING:
     from anabranch.traces._trace import Trace
@@ -40,7 +40,7 @@ _UNITS = {
 }
 
 
-def doubts(trace: Trace, where: str, told: Told | None = None) -> list[Fault]:
+def doubts(trace: Trace, where: str, facts: RecordingFacts | None = None) -> list[Fault]:
     """Return a warning for each number of a recording that seems to be in another unit, and for gaps.
 
     Parameters
@@ -49,14 +49,14 @@ def doubts(trace: Trace, where: str, told: Told | None = None) -> list[Fault]:
         The recording.
     where
         The name of the file in messages.
-    told
+    facts
         The facts with which it was read.
     """
-    told = Told() if told is None else told
+    facts = RecordingFacts() if facts is None else facts
     messages = []
     mean = trace.mean_bps()
     # With a given unit, only rates that no link has are doubted.
-    least, most = _PLAUSIBLE_BPS["anabranch" if told.rate_unit else trace.form]
+    least, most = _PLAUSIBLE_BPS["anabranch" if facts.rate_unit else trace.form]
     if mean < least:
         messages.append(f"the mean rate of the trace is only {_shown(mean)}")
     elif mean > most:
@@ -67,13 +67,13 @@ def doubts(trace: Trace, where: str, told: Told | None = None) -> list[Fault]:
             messages.append(f"the rows of the trace are {apart / _SECOND:g} s apart")
     hint = f"are the units right? {_UNITS[trace.form]}"
     found = [Fault(message=message, where=where, hint=hint) for message in messages]
-    return [*found, *_gaps(trace, where, told)]
+    return [*found, *_gaps(trace, where, facts)]
 
 
-def _gaps(trace: Trace, where: str, told: Told) -> list[Fault]:
+def _gaps(trace: Trace, where: str, facts: RecordingFacts) -> list[Fault]:
     """Return a warning about gaps in rows that otherwise come regularly."""
     usual = usual_ns(trace.steps)
-    if told.gaps != "hold" or usual is None or trace.form == "sabre":
+    if facts.gaps != "hold" or usual is None or trace.form == "sabre":
         return []
     apart = [after.at_ns - step.at_ns for step, after in itertools.pairwise(trace.steps)]
     regular = sum(abs(one - usual) <= _REGULAR * usual for one in apart)

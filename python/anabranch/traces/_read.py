@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
 from anabranch.errors import Fault, InputError, did_you_mean
-from anabranch.traces import _told
-from anabranch.traces._told import Told
+from anabranch.traces import _facts
+from anabranch.traces._facts import RecordingFacts
 from anabranch.traces._trace import Step, Trace
 
 if TYPE_CHECKING:
@@ -69,10 +69,13 @@ class _Reading:
     """A file that is being read as a trace: its name, and its faults so far."""
 
     def __init__(
-        self, where: str, progress: Callable[[float, float], None] | None = None, told: Told | None = None
+        self,
+        where: str,
+        progress: Callable[[float, float], None] | None = None,
+        facts: RecordingFacts | None = None,
     ) -> None:
         self.where = where
-        self.told = Told() if told is None else told
+        self.facts = RecordingFacts() if facts is None else facts
         self.faults: list[Fault] = []
         self._progress = progress
 
@@ -117,7 +120,7 @@ def read(
     file: Path,
     *,
     where: str | None = None,
-    told: Told | None = None,
+    facts: RecordingFacts | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> Trace:
     """Return the recording in a file of any known format.
@@ -128,7 +131,7 @@ def read(
         The file.
     where
         How messages name it; default: its path.
-    told
+    facts
         Facts that the file does not state; None leaves the units of the format, and rows hold over gaps.
     progress
         Receives the number of lines that have been read, and of all.
@@ -138,9 +141,9 @@ def read(
     InputError
         With every fault found: it cannot be read, is larger than 256 MiB, empty, of no known form, runs
         backwards, has what is no number, a negative one or one beyond every recording (10^7 s, 10 Tbit/s, a
-        delay of an hour), never serves anything, or states units or has no rows, although `told` has them.
+        delay of an hour), never serves anything, or states units or has no rows, although `facts` has them.
     """
-    reading = _Reading(str(file) if where is None else where, progress, told)
+    reading = _Reading(str(file) if where is None else where, progress, facts)
     try:
         text = _files.content(file, _LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -151,7 +154,7 @@ def read(
         raise InputError(reading.faults) from None
     trace = _parse(reading, text)
     if trace is not None:
-        trace = _as_told(reading, trace)
+        trace = _with_facts(reading, trace)
     if trace is not None and not reading.faults and trace.mean_bps() == 0:
         reading.fault("the trace never serves anything", None)
     if trace is None or reading.faults:
@@ -163,16 +166,16 @@ def read(
     return trace
 
 
-def _as_told(reading: _Reading, trace: Trace) -> Trace:
+def _with_facts(reading: _Reading, trace: Trace) -> Trace:
     """Return a trace with its gaps as given; add a fault for facts that its form states itself."""
-    told = reading.told
-    if told.has_units and trace.form not in {form for form, _, _ in _PAIRS.values()}:
+    facts = reading.facts
+    if facts.has_units and trace.form not in {form for form, _, _ in _PAIRS.values()}:
         hint = "leave rate_unit and time_unit out: they are for two columns without names"
         reading.fault(f"a recording of the form {trace.form} states its units", None, hint=hint)
-    if told.gaps != "hold" and not (trace.steps and trace.form != "sabre"):
-        hint = f'leave gaps = "{told.gaps}" out: the file states each time without service'
+    if facts.gaps != "hold" and (not trace.steps or trace.form == "sabre"):
+        hint = f'leave gaps = "{facts.gaps}" out: the file states each time without service'
         reading.fault(f"a recording of the form {trace.form} has no gaps", None, hint=hint)
-    return trace if reading.faults else _told.without_gaps(trace, told.gaps)
+    return trace if reading.faults else _facts.without_gaps(trace, facts.gaps)
 
 
 def _parse(reading: _Reading, text: str) -> Trace | None:
@@ -316,13 +319,13 @@ _PAIRS: dict[str | None, tuple[str, str, float]] = {
 def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | None) -> Trace | None:
     """Read pairs of second and rate. The seconds may start at any number."""
     form, expected, unit = _PAIRS[separator]
-    told = reading.told
-    unit = unit if told.rate_unit is None else _told.RATES[told.rate_unit]
-    to_s = _told.TIMES[told.time_unit or "s"]
-    in_ms = "" if told.time_unit == "ms" else _IN_MS
-    if told.has_units:
+    facts = reading.facts
+    unit = unit if facts.rate_unit is None else _facts.RATES[facts.rate_unit]
+    to_s = _facts.TIMES[facts.time_unit or "s"]
+    in_ms = "" if facts.time_unit == "ms" else _IN_MS
+    if facts.has_units:
         usual = "bit/s" if separator else "Mbit/s"
-        expected = f"{told.time_unit or 's'}{separator or ' '}{told.rate_unit or usual}"
+        expected = f"{facts.time_unit or 's'}{separator or ' '}{facts.rate_unit or usual}"
     steps: list[Step] = []
     origin: float | None = None
     before: int | None = None

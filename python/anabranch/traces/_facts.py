@@ -25,7 +25,7 @@ _GAP = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class RecordingFacts:
     """Facts about a recording that its file does not state.
 
     Attributes
