@@ -212,3 +212,48 @@ def test_ladders_that_cannot_be_used_are_refused(session, tmp_path):
     assert unknown.exit_code == 2
     assert "no such ladder" in unknown.output
     assert not (tmp_path / "again.toml").exists()
+
+
+SILENT = {
+    "name": "silent",
+    "application": {"kind": "bulk", "bytes": "24 MB"},
+    "paths": [
+        {"name": "wifi", "rtt": "20 ms", "rate": "12 Mbit/s", "loss": "0.3 %"},
+        {"name": "lte", "rtt": "60 ms", "rate": "6 Mbit/s"},
+    ],
+}
+CUT = {"kind": "silent", "path": "wifi", "at": "4 s", "lasting": "3 s"}
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_an_outage_of_a_path_is_one_of_the_scenario(tmp_path, side):
+    world = {**SILENT, "handoffs": [CUT]}
+    run = anabranch.run(world, pcapng=tmp_path / "cut.pcapng", pcapng_at=side)
+    assert command(tmp_path / "cut.pcapng", "--scenario", tmp_path / "again.toml").exit_code == 0
+    text = tomllib.loads((tmp_path / "again.toml").read_text(encoding="utf-8"))
+    (cut,) = text["handoffs"]
+    assert (cut["kind"], cut["path"]) == ("silent", "path0")
+    begin_s, lasting_s = float(cut["at"].removesuffix(" s")), float(cut["lasting"].removesuffix(" s"))
+    assert begin_s == pytest.approx(4.0, abs=0.15)
+    # The path was up again after 3 s, but the sender had doubled the time to its next attempt.
+    assert 1.0 < lasting_s < 3.0
+    again = anabranch.run(tmp_path / "again.toml")
+    assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.05)
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_an_idle_path_has_no_outage(tmp_path, side):
+    # A film of 60 s in chunks over a fast path: it is silent for seconds between chunks.
+    world = {
+        **SILENT,
+        "application": {
+            "kind": "adaptive",
+            "ladder": [{"height": 240, "bitrate": "300 kbit/s"}],
+            "duration": "60 s",
+        },
+        "transport": {"scheduler": "min-rtt"},
+    }
+    for name, given in (("film", world), ("bulk", SILENT)):
+        anabranch.run(given, pcapng=tmp_path / f"{name}.pcapng", pcapng_at=side)
+        assert command(tmp_path / f"{name}.pcapng", "--scenario", tmp_path / f"{name}.toml").exit_code == 0
+        assert "handoffs" not in (tmp_path / f"{name}.toml").read_text(encoding="utf-8")

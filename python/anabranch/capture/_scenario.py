@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import _files
 from anabranch._numbers import decimal
 from anabranch.capture import _film, _queue
+from anabranch.capture._outages import Outage, outages
 from anabranch.metrics._rows import rows
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class PathFound:
         The length of the queue.
     queue_was_full
         Whether segments were lost at long round-trip times, so that the length is measured.
+    outages
+        The times in which the path was down.
     """
 
     name: str
@@ -71,6 +74,7 @@ class PathFound:
     loss: float
     queue_packets: int
     queue_was_full: bool
+    outages: Sequence[Outage] = ()
 
     @property
     def filled(self) -> list[float]:
@@ -149,6 +153,7 @@ def _path(
         loss=found.loss,
         queue_packets=max(packets, 5 if found.was_full else _LEAST_PACKETS),
         queue_was_full=found.was_full,
+        outages=outages(down, size, begin, at_server=side == "server"),
     )
 
 
@@ -277,6 +282,7 @@ def write(path: Path, capture: Capture, traced: Traced, run: Run, *, ladder: str
         _files.write(file, "\n".join(["t_s,rate_mbps", *lines, ""]), "the recording")
         files.append(file)
         blocks.append(_block(one, number, file.name))
+    blocks += [_handoff(outage, number) for number, one in enumerate(found) for outage in one.outages]
     played, more = _film.application(run, path.with_name(f"{path.stem}-film.m3u8"), ladder)
     _files.write(path, "\n".join([*_head(run), *played, "", *blocks]), "the scenario")
     return [path, *files, *more]
@@ -315,3 +321,18 @@ def _block(one: PathFound, number: int, file: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _handoff(outage: Outage, number: int) -> str:
+    """Return the table of an outage."""
+    return "\n".join(
+        [
+            f"# The path was silent until {outage.until_s:.1f} s; it may have been up again before.",
+            "[[handoffs]]",
+            'kind = "silent"',
+            f'path = "path{number}"',
+            f'at = "{outage.begin_s:.1f} s"',
+            f'lasting = "{outage.end_s - outage.begin_s:.1f} s"',
+            "",
+        ]
+    )
