@@ -190,7 +190,7 @@ def test_a_sweep_of_a_scenario_from_stdin_has_a_folder_of_that_name(call, tmp_pa
 
 
 def test_an_empty_or_closed_stdin_is_reported(call):
-    assert "missing key: `name`" in call("check", "-", given=b"")[2]
+    assert "the scenario is empty" in call("check", "-", given=b"")[2]
 
 
 def test_a_file_called_like_stdin_is_a_file(within, tmp_path):
@@ -212,7 +212,7 @@ def test_files_of_windows_editors_are_read(within, tmp_path, begin, end):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "missing key: `name` (empty.toml)"),
+        (b"", "the scenario is empty (empty.toml)"),
         (b"\xff\xfe", "not UTF-8 text (empty.toml, line 1)"),
         (b"a = " + b"9" * 5000, "a number of thousands of digits (empty.toml)"),
         (b"a = " + b"[" * 5000, "nested too deeply"),

@@ -165,7 +165,7 @@ def _labels(given: Sequence[str], store: Path | None) -> dict[str, str]:
 
 def _keep(run: Run, folder: Path, labels: dict[str, str]) -> None:
     """Store a session in a folder of results."""
-    from anabranch.capture.stored import store
+    from anabranch.study.captured import store
 
     stored = store(run, folder, labels)
     if stored.is_new:
