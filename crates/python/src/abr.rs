@@ -43,12 +43,9 @@ pub(crate) struct PythonRule {
 
 impl PythonRule {
     pub(crate) fn new(py: Python<'_>, plugged: Plugged) -> Option<Self> {
-        let method =
-            |name: &str| plugged.checked(py, name, plugged.method(py, name).map_err(Failure::from));
-        let choose = method("choose")?;
-        let (on_chunk, abandons) = (method("on_chunk")?, method("abandons")?);
-        let missing = || Failure::Answer("is missing".to_owned());
-        let choose = plugged.checked(py, "choose", choose.ok_or_else(missing))?;
+        let choose = plugged.required(py, "choose")?;
+        let on_chunk = plugged.optional(py, "on_chunk")?;
+        let abandons = plugged.optional(py, "abandons")?;
         Some(Self { plugged, choose, on_chunk, abandons, renditions: None })
     }
 
@@ -70,12 +67,12 @@ impl PythonRule {
         })
     }
 
-    fn ask(&mut self, py: Python<'_>, view: &AbrView<'_>) -> Result<AbrDecision, Failure> {
+    fn call_choose(&mut self, py: Python<'_>, view: &AbrView<'_>) -> Result<AbrDecision, Failure> {
         let player = self.player(py, view)?;
         decision(&self.choose.bind(py).call1((player,))?, view.renditions())
     }
 
-    fn ask_to_abandon(
+    fn call_abandons(
         &mut self,
         py: Python<'_>,
         view: &AbrView<'_>,
@@ -115,7 +112,7 @@ impl AbrRule for PythonRule {
             return NOTHING;
         }
         Python::attach(|py| {
-            let decision = self.ask(py, view);
+            let decision = self.call_choose(py, view);
             self.plugged.checked(py, "choose", decision).unwrap_or(NOTHING)
         })
     }
@@ -139,7 +136,7 @@ impl AbrRule for PythonRule {
             return false;
         }
         Python::attach(|py| {
-            let answer = self.ask_to_abandon(py, view, loading);
+            let answer = self.call_abandons(py, view, loading);
             self.plugged.checked(py, "abandons", answer).unwrap_or(false)
         })
     }

@@ -140,8 +140,7 @@ impl PythonController {
     /// alone. Returns `None` if the instance is invalid, and records the failure.
     pub(crate) fn new(py: Python<'_>, plugged: Plugged, random: RandomStream) -> Option<Self> {
         let base = plugged.checked(py, "builds_on", Self::base_of(py, &plugged, random))?;
-        let method =
-            |name: &str| plugged.checked(py, name, plugged.method(py, name).map_err(Failure::from));
+        let method = |name: &str| plugged.optional(py, name);
         let needed = |name: &str| {
             let missing = || Failure::Answer("is missing".to_owned());
             let found = method(name)?;

@@ -24,9 +24,10 @@ pub(crate) struct Classes {
     congestion: BTreeMap<String, Py<PyAny>>,
     rules: BTreeMap<String, Py<PyAny>>,
     seed: Seed,
-    /// The numbers of schedulers and of ABR rules that were built. They select a separate random stream for
-    /// each.
-    made: [AtomicU64; 2],
+    /// The number of schedulers that were built. It selects a separate random stream for each.
+    schedulers_made: AtomicU64,
+    /// The same for ABR rules.
+    rules_made: AtomicU64,
     outcome: Arc<Outcome>,
     /// The failures of instances, if a failure ends only its own instance; `None` if it ends the whole run.
     failures: Option<Arc<Failures>>,
@@ -44,7 +45,8 @@ impl Classes {
             congestion: of(Controllers::KEY)?,
             rules: of(AbrRules::KEY)?,
             seed,
-            made: Default::default(),
+            schedulers_made: AtomicU64::new(0),
+            rules_made: AtomicU64::new(0),
             outcome: Arc::default(),
             failures: None,
         })
@@ -141,7 +143,7 @@ impl Foreign<Schedulers> for Classes {
         (): (),
     ) -> Option<Result<Box<dyn PathScheduler>, PluginError>> {
         let class = self.schedulers.get(&choice.name)?;
-        let random = self.next_stream(Schedulers::KEY, &self.made[0]);
+        let random = self.next_stream(Schedulers::KEY, &self.schedulers_made);
         let built = self.instance(Schedulers::KEY, class, choice, random, PythonScheduler::new);
         Some(built.map(|scheduler| Box::new(scheduler) as Box<dyn PathScheduler>))
     }
@@ -177,7 +179,7 @@ impl Foreign<AbrRules> for Classes {
         (): (),
     ) -> Option<Result<Box<dyn AbrRule>, PluginError>> {
         let class = self.rules.get(&choice.name)?;
-        let random = self.next_stream(AbrRules::KEY, &self.made[1]);
+        let random = self.next_stream(AbrRules::KEY, &self.rules_made);
         let built = self.instance(AbrRules::KEY, class, choice, random, PythonRule::new);
         Some(built.map(|rule| Box::new(rule) as Box<dyn AbrRule>))
     }

@@ -102,8 +102,22 @@ impl Plugged {
     }
 
     /// Returns a method; `None` if the class does not have it.
-    pub(crate) fn method(&self, py: Python<'_>, name: &str) -> PyResult<Option<Py<PyAny>>> {
+    fn method(&self, py: Python<'_>, name: &str) -> PyResult<Option<Py<PyAny>>> {
         self.object.bind(py).getattr_opt(name).map(|found| found.map(Bound::unbind))
+    }
+
+    /// Returns a method that the class must have. Records a failure and returns `None` if it is missing.
+    pub(crate) fn required(&self, py: Python<'_>, name: &str) -> Option<Py<PyAny>> {
+        let found = self.optional(py, name)?;
+        let missing = || Failure::Answer("is missing".to_owned());
+        self.checked(py, name, found.ok_or_else(missing))
+    }
+
+    /// Returns a method; `Some(None)` if the class does not have it. Records a failure and returns `None` if
+    /// looking it up raises.
+    #[expect(clippy::option_option, reason = "the outer one is `None` after a failure")]
+    pub(crate) fn optional(&self, py: Python<'_>, name: &str) -> Option<Option<Py<PyAny>>> {
+        self.checked(py, name, self.method(py, name).map_err(Failure::from))
     }
 
     /// Returns the present value of an attribute; `None` if the class does not have it. Returns a failure if

@@ -163,14 +163,13 @@ impl PythonScheduler {
         };
         let wants_idle = flag("wants_idle", base.as_ref().is_some_and(|base| base.wants_idle()))?;
         let reinjects = flag("reinjects", base.as_ref().is_some_and(|base| base.reinjects()))?;
-        let method =
-            |name: &str| plugged.checked(py, name, plugged.method(py, name).map_err(Failure::from));
-        let schedule = method("schedule")?;
-        let (on_sent, on_data_ack, on_penalised) =
-            (method("on_sent")?, method("on_data_ack")?, method("on_penalised")?);
-        let on_event = method("on_event")?;
-        let missing = || Failure::Answer("is missing".to_owned());
-        let schedule = plugged.checked(py, "schedule", schedule.ok_or_else(missing))?;
+        let schedule = plugged.required(py, "schedule")?;
+        let [on_sent, on_data_ack, on_penalised, on_event] = [
+            plugged.optional(py, "on_sent")?,
+            plugged.optional(py, "on_data_ack")?,
+            plugged.optional(py, "on_penalised")?,
+            plugged.optional(py, "on_event")?,
+        ];
         Some(Self {
             plugged,
             base,

@@ -30,8 +30,10 @@ impl Place {
     }
 }
 
-/// The number of cached entries. The position of an entry has eight bits.
-const CACHED: usize = 1 << 8;
+/// The number of bits of a position in the cache.
+const POSITION_BITS: u32 = 8;
+/// The number of cached entries.
+const CACHED: usize = 1 << POSITION_BITS;
 /// The fraction of the golden ratio, times 2^64 (Knuth, volume 3, section 6.4).
 const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -54,7 +56,7 @@ impl Places {
     fn position(Packed(words): &Packed) -> usize {
         // A multiplication moves the differences of addresses and ports to the highest bits.
         let mixed = words[1] ^ words[3].rotate_left(20) ^ words[4];
-        (mixed.wrapping_mul(MIXER) >> 56) as usize
+        (mixed.wrapping_mul(MIXER) >> (u64::BITS - POSITION_BITS)) as usize
     }
 
     #[inline]
