@@ -14,7 +14,7 @@ from anabranch.results.store import Store
 from anabranch.study import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
     from pathlib import Path
 
     from anabranch._run import Run
@@ -75,7 +75,14 @@ def store(run: Run, folder: Path, labels: Mapping[str, str]) -> Stored:
         if row["identity"] == identity:
             return Stored(cell=row["cell"], trial=row["run"] + 1, is_new=False)
     trial = sum(row["cell"] == cell for row in stored)
-    _refuse_columns(run, labels)
+    named = replace(
+        run,
+        run=trial,
+        scheduler=labels.get("scheduler", run.scheduler),
+        congestion=labels.get("congestion", run.congestion),
+    )
+    found = measure.named(measure.Name(labels={}, identity=identity, cell=cell), named, {})
+    _refuse_columns(found["runs"][0], labels)
     keep = (measure.RUN, *(table for table in measure.TRACE if table in run.tables))
     manifest = {
         "name": NAME,
@@ -88,15 +95,9 @@ def store(run: Run, folder: Path, labels: Mapping[str, str]) -> Stored:
         "cells": list(known.values()),
     }
     results = Store(folder, manifest)
-    named = replace(
-        run,
-        run=trial,
-        scheduler=labels.get("scheduler", run.scheduler),
-        congestion=labels.get("congestion", run.congestion),
-    )
-    found = measure.named(measure.Name(labels=dict(labels), identity=identity, cell=cell), named, {})
     for name in _UNKNOWN:
         found["runs"][0].pop(name, None)
+    found = {table: [{**labels, **row} for row in own] for table, own in found.items()}
     with results.writing() as journal:
         journal.add(found, measure.tables(named, keep, with_metrics=True))
     results.finish()
@@ -114,7 +115,7 @@ def _quoted(value: str) -> str:
     return json.dumps(value) if any(sign in value for sign in ',="') else value
 
 
-def _refuse_columns(run: Run, labels: Mapping[str, str]) -> None:
+def _refuse_columns(columns: Container[str], labels: Mapping[str, str]) -> None:
     """Refuse labels whose keys are columns of results, which would replace them.
 
     Raises
@@ -122,7 +123,6 @@ def _refuse_columns(run: Run, labels: Mapping[str, str]) -> None:
     InputError
         With a fault for each.
     """
-    (columns,) = measure.named(measure.Name(labels={}, identity="", cell=""), run, {})["runs"]
     taken = [key for key in labels if key in columns and key not in ("scheduler", "congestion")]
     if taken:
         message = "`{}` is a column of all results: use another key"
