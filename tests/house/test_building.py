@@ -1,4 +1,4 @@
-"""`.ci/building.py`, which runs a build and says how far it is."""
+"""`.ci/building.py`, which runs a build and shows its progress."""
 
 import os
 import pty

@@ -169,7 +169,7 @@ def _facts(rate_unit: str | None, time_unit: str | None, gaps: str) -> Recording
     Raises
     ------
     InputError
-        With each value that is not known.
+        If a value is not known; the error names each.
     """
     from anabranch import traces
     from anabranch.errors import Fault, InputError, did_you_mean

@@ -35,7 +35,7 @@ _NATIVE = re.compile(r"Native video element event: (\w+)")
 _NEXT = re.compile(r"(?:Next fragment request url|Init fragment url).{0,200}? is (\S+)")
 _COMPLETED = re.compile(r"OnFragmentLoadingCompleted\b.{0,200}? - Url: (\S+)")
 _QUALITY = re.compile(r"[Ss]witch(?:ing|ed)?(?: quality)? from (\d{1,4}) to (\d{1,4})\b")
-#: What `AbrController` adds to a switch.
+#: The buffer, which `AbrController` adds to a switch.
 _HELD = re.compile(r"\(buffer: (\d{1,6}(?:\.\d{1,9})?)\)")
 
 

@@ -1,4 +1,4 @@
-"""Facts about a recording that its file does not state: the units of two columns, and what its gaps are."""
+"""Facts about a recording that its file does not state: the units of two columns, and the meaning of its gaps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordingFacts:
     rate_unit, time_unit
         The units of two columns without names; None leaves those of the format.
     gaps
-        What a time without rows is: `hold` (the row before it holds), `outage` (the rate is 0 when the row
+        The meaning of a time without rows: `hold` (the row before it holds), `outage` (the rate is 0 when the row
         before has lasted as long as is usual), or `cut` (unknown, and therefore left out).
     """
 
