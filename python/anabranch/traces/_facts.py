@@ -1,4 +1,4 @@
-"""Facts about a recording that its file does not state: the units of two columns, and the meaning of its gaps."""
+"""Facts about a recording that its file does not state: units of columns, and the meaning of gaps."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RecordingFacts:
     rate_unit, time_unit
         The units of two columns without names; None leaves those of the format.
     gaps
-        The meaning of a time without rows: `hold` (the row before it holds), `outage` (the rate is 0 when the row
-        before has lasted as long as is usual), or `cut` (unknown, and therefore left out).
+        The meaning of a time without rows: `hold` (the row before it holds), `outage` (the rate is 0 when the
+        row before has lasted as long as is usual), or `cut` (unknown, and therefore left out).
     """
 
     rate_unit: RateUnit | None = None
