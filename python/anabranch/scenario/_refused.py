@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
-from anabranch.scenario import handoffs
+from anabranch.scenario import handoff_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ def _event(planned: Mapping[str, Any], rest: Sequence[str | int], scenario: Scen
             target = "link" if event.path is None else "path"
             return ("events", index, *([target if step in ("link", "path") else given[0] for step in rest]))
     for index in range(len(scenario.handoffs)):
-        if any(map(is_of, handoffs.events_of(scenario, index, run=run))):
+        if any(map(is_of, handoff_events.events_of(scenario, index, run=run))):
             return ("handoffs", index)
     return ("events",)
 

@@ -1,4 +1,4 @@
-"""The table of a handoff, as validated (`handoffs` translates it into events)."""
+"""The table of a handoff, as validated (`handoff_events` translates it into events)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _json, plugins
-from anabranch.scenario import _follow, handoffs, queues
+from anabranch.scenario import _follow, handoff_events, queues
 from anabranch.scenario._estimate import delivers as delivers
 from anabranch.scenario._estimate import expected_duration_s as expected_duration_s
 from anabranch.scenario._estimate import time_limit_ns
@@ -52,7 +52,7 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
     dict
         The argument of `_anabranch.simulate`, before its encoding as JSON.
     """
-    scenario = handoffs.with_events(scenario, run=run)
+    scenario = handoff_events.with_events(scenario, run=run)
     draw = (scenario.seed, run)
     own = _own_links(scenario)
     paths = [_path(path, has_own=path.name in own) for path in scenario.paths]
