@@ -138,7 +138,7 @@ def _stream(folder, *, ended=True):
 def test_a_stream_is_played_over_loopback(tmp_path):
     _stream(tmp_path)
     with _served(tmp_path) as address:
-        plan = measuring.planned(f"{address}/master.m3u8", paths=["lo"], trials=1)
+        plan = measuring.planned(f"{address}/master.m3u8", paths=["lo"], trials=1, capture=False)
         found = measuring.measure(plan)
     alone = found.sessions[-1]
     # The first chunk is the lowest, as no rate is known; then the best rendition.
@@ -159,7 +159,7 @@ def test_a_stream_is_played_over_loopback(tmp_path):
 def test_a_download_ends_at_its_limit(tmp_path):
     tmp_path.joinpath("file.bin").write_bytes(bytes(300_000_000))
     with _served(tmp_path) as address:
-        plan = measuring.planned(f"{address}/file.bin", paths=["lo"], trials=1, limit_s=0.05)
+        plan = measuring.planned(f"{address}/file.bin", paths=["lo"], trials=1, limit_s=0.05, capture=False)
         session = measuring.measure(plan).sessions[0]
     assert 0 < session.bytes < 300_000_000
     assert session.error == ""
@@ -179,7 +179,9 @@ def test_an_address_that_cannot_be_played_is_reported(tmp_path, name, message):
     _stream(tmp_path / "live", ended=False)
     tmp_path.joinpath("text.m3u8").write_text("hello", encoding="utf-8")
     with _served(tmp_path) as address:
-        done = CliRunner().invoke(app, ["measure", f"{address}/{name}", "--paths", "lo", "--trials", "1"])
+        done = CliRunner().invoke(
+            app, ["measure", f"{address}/{name}", "--paths", "lo", "--trials", "1", "--no-capture"]
+        )
     assert done.exit_code == 2
     assert message in done.stderr
 
@@ -201,6 +203,7 @@ def test_other_addresses_are_refused(address):
 def test_a_server_that_refuses_gives_exit_code_1_and_json(tmp_path):
     with _served(tmp_path) as address:
         pass
-    done = CliRunner().invoke(app, ["measure", f"{address}/x", "--paths", "lo", "--trials", "1", "--json"])
+    options = ["--paths", "lo", "--trials", "1", "--no-capture", "--json"]
+    done = CliRunner().invoke(app, ["measure", f"{address}/x", *options])
     assert done.exit_code == 1
     assert {row["error"] for row in json.loads(done.stdout)["sessions"]} == {"Connection refused"}

@@ -12,7 +12,7 @@ from anabranch.capture._paths import NEEDS_LOG, Path, Session, sessions
 from anabranch.capture._read import Capture, read
 from anabranch.capture._scenario import PathFound, paths
 from anabranch.capture._scenario import write as write_scenario
-from anabranch.capture._trace import Traced, read_capture, traced
+from anabranch.capture._trace import Traced, joined, read_capture, traced
 from anabranch.capture._uq18 import FIGURES, figures, uq18
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "exchanges",
     "figures",
     "http_tables",
+    "joined",
     "match",
     "paths",
     "read",

@@ -124,18 +124,26 @@ class Session:
         return max(known) - min(known) if len(known) > 1 else None
 
 
-def sessions(capture: Capture) -> list[Session]:
-    """Return the MPTCP connections of a capture, and then its TCP connections without MPTCP."""
-    found = [_mptcp(capture, connection) for connection in capture.connections]
+def sessions(capture: Capture, *, side: str | None = None) -> list[Session]:
+    """Return the MPTCP connections of a capture, and then its TCP connections without MPTCP.
+
+    Parameters
+    ----------
+    capture
+        The capture.
+    side
+        The host at which it was taken, `client` or `server`, if the caller knows it. None infers it.
+    """
+    found = [_mptcp(capture, connection, side) for connection in capture.connections]
     found += [
-        _tcp(stream)
+        _tcp(stream, side)
         for stream in capture.streams
         if stream["connection"] is None and stream["orphan_token"] is None
     ]
     return found
 
 
-def _mptcp(capture: Capture, connection: Mapping[str, Any]) -> Session:
+def _mptcp(capture: Capture, connection: Mapping[str, Any], known: str | None) -> Session:
     """Return an MPTCP connection."""
     by_number = {stream["stream"]: stream for stream in capture.streams}
     subflows = connection["subflows"]
@@ -144,7 +152,8 @@ def _mptcp(capture: Capture, connection: Mapping[str, Any]) -> Session:
         [
             _seen_from_client(stream) if subflow["from_server"] else stream
             for subflow, stream in zip(subflows, streams, strict=True)
-        ]
+        ],
+        known,
     )
     begin = min(stream["begin_s"] for stream in streams)
     end = max(stream["begin_s"] + stream["duration_s"] for stream in streams)
@@ -183,9 +192,9 @@ def _mptcp(capture: Capture, connection: Mapping[str, Any]) -> Session:
     )
 
 
-def _tcp(stream: Mapping[str, Any]) -> Session:
+def _tcp(stream: Mapping[str, Any], known: str | None) -> Session:
     """Return a TCP connection without MPTCP."""
-    side, evidence = _side([stream])
+    side, evidence = _side([stream], known)
     path = _path(stream, side, stream["duration_s"], head_of_line_s=None, from_server=False)
     return Session(
         name=f"TCP {stream['stream']}",
@@ -214,8 +223,10 @@ def _seen_from_client(stream: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _side(streams: Sequence[Mapping[str, Any]]) -> tuple[str | None, str]:
+def _side(streams: Sequence[Mapping[str, Any]], known: str | None) -> tuple[str | None, str]:
     """Return the host at which the capture was taken, and a sentence with the reason."""
+    if known is not None:
+        return known, f"Taken at the {known}."
     told = [stream for stream in streams if stream["captured_at"] is not None]
     sides = {stream["captured_at"] for stream in told}
     if len(sides) != 1:

@@ -161,7 +161,22 @@ def traced(capture: Capture, *, session: str | None = None) -> Traced:
     """Return a session of a capture with its tables. The parameters are those of `read_capture`."""
     found = sessions(capture)
     chosen = _chosen(found, session, capture.file)
-    own = sorted((one for one in found if _hosts(one) == _hosts(chosen)), key=lambda one: -one.bytes)
+    return joined(capture, [one for one in found if _hosts(one) == _hosts(chosen)], whole=len(found))
+
+
+def joined(capture: Capture, together: Sequence[Session], *, whole: int | None = None) -> Traced:
+    """Return connections as one session with its tables.
+
+    Parameters
+    ----------
+    capture
+        The capture.
+    together
+        The connections of the session, from `sessions`.
+    whole
+        The number of sessions in the capture; None if these are all.
+    """
+    own = sorted(together, key=lambda one: -one.bytes)
     side = own[0].captured_at
     parts = _parts(capture, own)
     begin = min(part.stream["begin_s"] for part in parts)
@@ -190,7 +205,7 @@ def traced(capture: Capture, *, session: str | None = None) -> Traced:
         "sessions": [one.name for one in own],
         "not_visible": list(dict.fromkeys(what for one in own for what in one.not_visible)),
     }
-    summary["notes"] = _notes(capture, own, len(found))
+    summary["notes"] = _notes(capture, own, len(own) if whole is None else whole)
     return Traced(
         name=_name(capture.file),
         session=own,

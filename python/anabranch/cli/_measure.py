@@ -35,19 +35,33 @@ def measure(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write a page about the measurement.")
     ] = None,
+    no_capture: Annotated[
+        bool, typer.Option("--no-capture", help="Capture no headers, although this process may.")
+    ] = False,
+    captures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep the captures of the headers here.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be measured, and end.")
     ] = False,
 ) -> None:
     """Play a stream over this host's own paths: all together by MPTCP, and each alone by TCP.
 
-    The sessions of each trial take turns. Nothing on the host is changed, and root is not needed. The server
-    must speak MPTCP. An HLS stream is played by a model of a player, other files are downloaded. After
-    Ctrl-C, the results of the sessions that have ended are printed. For example:
+    The sessions of each trial take turns. Nothing on the host is changed. The server must speak MPTCP, and
+    this host needs the program `ip` (iproute2). An HLS stream is played by a model of a player, other files
+    are downloaded.
+
+    Prints the mean goodput, start-up time, time in stalls and height of each arm, each path's share of the
+    bytes, and whether all paths together are better than the best one alone. With CAP_NET_RAW, packet headers
+    are captured for UQ18's figures (--json, --report). After Ctrl-C, the results of the sessions that have
+    ended are printed.
+
+    For example:
 
       anabranch measure https://example.org/film/master.m3u8 --dry-run
       anabranch measure https://example.org/film/master.m3u8 --paths wlan0,wwan0 --report here.html
       anabranch measure https://example.org/file.bin --trials 10 --limit 20s --json
+      sudo anabranch measure https://example.org/film/master.m3u8 --captures mine
     """
     from anabranch import measure as measuring
     from anabranch.cli import _outputs
@@ -55,13 +69,15 @@ def measure(
 
     if report is not None and (fault := _outputs.unwritable(report, "--report")) is not None:
         raise InputError([fault])
+    if captures is not None:
+        _check_captures(captures, no_capture=no_capture)
     names = [name.strip() for name in paths.split(",") if name.strip()] if paths else []
-    plan = measuring.planned(url, paths=names, trials=trials, limit_s=_seconds(limit))
-    _announce(plan)
+    plan = measuring.planned(url, paths=names, trials=trials, limit_s=_seconds(limit), capture=not no_capture)
+    _announce(plan, captures, no_capture=no_capture)
     if dry_run:
         return
     with _console.progress("measuring", unit="sessions") as bar:
-        found = measuring.measure(plan, progress=bar)
+        found = measuring.measure(plan, captures=captures, progress=bar)
     if report is not None:
         from anabranch.measure import page
 
@@ -89,8 +105,31 @@ def _seconds(text: str) -> float:
     return found
 
 
-def _announce(plan: Plan) -> None:
-    """Print the sessions of the plan, and its notes."""
+def _check_captures(folder: Path, *, no_capture: bool) -> None:
+    """Refuse a folder for captures that cannot be used.
+
+    Raises
+    ------
+    InputError
+        If it is the name of a file, or `--no-capture` is given too.
+    MissingError
+        If this process may not capture.
+    """
+    from anabranch.errors import Fault, InputError, MissingError
+    from anabranch.measure import may_capture
+
+    if no_capture:
+        message = "there are no captures to keep: leave out --captures or --no-capture"
+        raise InputError([Fault(message=message, where=f"--captures {folder}")])
+    if folder.exists() and not folder.is_dir():
+        raise InputError([Fault(message="not a folder", where=f"--captures {folder}")])
+    if not may_capture():
+        message = "this process may not capture packets: it lacks CAP_NET_RAW"
+        raise MissingError(message, hint="run the command with sudo")
+
+
+def _announce(plan: Plan, captures: Path | None, *, no_capture: bool) -> None:
+    """Print the sessions of the plan, whether they are captured, and its notes."""
     address, port = plan.host.server
     paths = ", ".join(f"{path.name} ({path.address})" for path in plan.host.paths)
     _console.note(f"server {address}, port {port}; paths: {paths}")
@@ -99,6 +138,12 @@ def _announce(plan: Plan) -> None:
         f"{_counted(sessions, 'session')} of up to {plan.limit_s:g} s: {_counted(plan.trials, 'trial')} of "
         f"{', '.join(name for name, _ in plan.arms)}. Nothing on this host is changed."
     )
+    if plan.is_captured:
+        place = "and deleted after they were read" if captures is None else f"and kept in {captures}"
+        _console.note(f"The headers of the sessions' packets are captured, without payload, {place}.")
+    else:
+        why = "--no-capture" if no_capture else "it needs CAP_NET_RAW: run the command with sudo"
+        _console.note(f"No packets are captured ({why}). The figures come from tcp_info.")
     for note in plan.notes:
         _console.note(f"note: {note}")
 
@@ -140,6 +185,7 @@ def _whole(found: Measured) -> dict[str, Any]:
         "paths": [dataclasses.asdict(path) for path in host.paths],
         "trials": found.plan.trials,
         "limit_s": found.plan.limit_s,
+        "captured": found.plan.is_captured,
         "sessions": found.rows,
         "arms": [dataclasses.asdict(arm) for arm in found.arms],
         "differences": [

@@ -3,20 +3,26 @@
 Each trial plays a stream, or downloads a file, over all paths together (MPTCP), and over each path alone
 (TCP). The sessions of a trial take turns, and their order changes from trial to trial, so that a busy minute
 affects all of them. Nothing on the host is changed. The data comes from the sockets and from the kernel's
-counters (`tcp_info`, `mptcp_info`), so no capture and no capability is needed.
+counters (`tcp_info`, `mptcp_info`). With the capability `CAP_NET_RAW`, the headers of each session's packets
+are captured too, and UQ18's figures come from them.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from anabranch.errors import Fault, InputError
+from anabranch.measure import _captured as _captures
+from anabranch.measure import _headers
 from anabranch.measure._figures import ALL, Arm, Difference, arms, differences, of_session, sentence
+from anabranch.measure._headers import permitted as may_capture
 from anabranch.measure._paths import Host, Path, find
-from anabranch.measure._session import Session, play
+from anabranch.measure._session import Order, Session, play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +36,7 @@ __all__ = [
     "Path",
     "Plan",
     "Session",
+    "may_capture",
     "measure",
     "planned",
     "sentence",
@@ -54,6 +61,8 @@ class Plan:
         The seconds of film that each session plays, or of a download.
     notes
         The things that this host lacks, each with the way to change it.
+    is_captured
+        Whether the headers of the sessions' packets are captured.
     """
 
     url: SplitResult
@@ -61,6 +70,7 @@ class Plan:
     trials: int
     limit_s: float
     notes: tuple[str, ...]
+    is_captured: bool = False
 
     @property
     def arms(self) -> list[tuple[str, Path | None]]:
@@ -111,10 +121,34 @@ class Measured:
                 f"{fell} of {whole} MPTCP sessions fell back to TCP: "
                 "the server or a middlebox does not speak MPTCP"
             )
-        return found
+        return [*found, *self._gaps]
+
+    @property
+    def _gaps(self) -> Iterator[str]:
+        """Notes about captures that lack packets."""
+        seen = [session.captured for session in self.sessions if session.captured is not None]
+        lossy = [one.drops for one in seen if one.drops]
+        if lossy:
+            yield (
+                f"the captures of {len(lossy)} of {len(seen)} sessions lack {sum(lossy):,} packets, which "
+                "the kernel dropped because this host was busy: their figures come from tcp_info"
+            )
+        empty = sum(not one.paths for one in seen)
+        if empty:
+            yield (
+                f"the captures of {empty} of {len(seen)} sessions show no packet of them: their figures come "
+                "from tcp_info"
+            )
 
 
-def planned(url: str, *, paths: Sequence[str] = (), trials: int = 5, limit_s: float = 60.0) -> Plan:
+def planned(
+    url: str,
+    *,
+    paths: Sequence[str] = (),
+    trials: int = 5,
+    limit_s: float = 60.0,
+    capture: bool = True,
+) -> Plan:
     """Return the plan of a measurement, without any traffic to the server.
 
     Parameters
@@ -127,6 +161,8 @@ def planned(url: str, *, paths: Sequence[str] = (), trials: int = 5, limit_s: fl
         The number of trials.
     limit_s
         The seconds of film that each session plays, or of a download.
+    capture
+        Whether to capture headers, if this process may.
 
     Raises
     ------
@@ -143,7 +179,14 @@ def planned(url: str, *, paths: Sequence[str] = (), trials: int = 5, limit_s: fl
     except ValueError as error:
         raise InputError([Fault(message=str(error), where=url)]) from None
     host = find(parts.hostname, port, paths)
-    return Plan(url=parts, host=host, trials=trials, limit_s=limit_s, notes=tuple(_notes(host)))
+    return Plan(
+        url=parts,
+        host=host,
+        trials=trials,
+        limit_s=limit_s,
+        notes=tuple(_notes(host)),
+        is_captured=capture and may_capture(),
+    )
 
 
 def _notes(host: Host) -> Iterator[str]:
@@ -159,39 +202,56 @@ def _notes(host: Host) -> Iterator[str]:
             yield f"MPTCP does not use {name} unless the server announces an address for it: sudo {command}"
 
 
-def measure(plan: Plan, *, progress: Callable[[int, int], None] = lambda _done, _whole: None) -> Measured:
+def measure(
+    plan: Plan,
+    *,
+    captures: File | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _whole: None,
+) -> Measured:
     """Run a planned measurement. An interruption (`KeyboardInterrupt`) keeps the sessions that have ended.
 
     Parameters
     ----------
     plan
         The plan, from `planned`.
+    captures
+        A folder for the captures of the sessions; None keeps none of them.
     progress
         Called with the number of ended sessions, and of all.
     """
     sessions: list[Session] = []
     arms = plan.arms
     whole = plan.trials * len(arms)
-    try:
-        for trial in range(plan.trials):
-            turn = trial % len(arms)
-            for name, path in [*arms[turn:], *arms[:turn]]:
-                progress(len(sessions), whole)
-                if sessions:
-                    time.sleep(_PAUSE_S)
-                sessions.append(
-                    play(
-                        plan.host,
-                        plan.url,
-                        arm=name,
-                        trial=trial,
-                        path=path,
-                        multipath=path is None,
-                        limit_s=plan.limit_s,
+    with tempfile.TemporaryDirectory(prefix="anabranch-measure-") as temporary:
+        try:
+            for trial in range(plan.trials):
+                turn = trial % len(arms)
+                for name, path in [*arms[turn:], *arms[:turn]]:
+                    progress(len(sessions), whole)
+                    if sessions:
+                        time.sleep(_PAUSE_S)
+                    order = Order(
+                        host=plan.host, url=plan.url, arm=name, trial=trial, path=path, limit_s=plan.limit_s
                     )
-                )
-        progress(whole, whole)
-    except KeyboardInterrupt:
-        if not sessions:
-            raise
+                    if plan.is_captured:
+                        sessions.append(_captured(order, captures or File(temporary), kept=bool(captures)))
+                    else:
+                        sessions.append(play(order))
+            progress(whole, whole)
+        except KeyboardInterrupt:
+            if not sessions:
+                raise
     return Measured(plan=plan, sessions=sessions)
+
+
+def _captured(order: Order, folder: File, *, kept: bool) -> Session:
+    """Play a session, and capture its headers into a file of a folder."""
+    file = folder / f"trial-{order.trial + 1}-{order.arm.lower().replace(' ', '-')}.pcapng"
+    with _headers.Recorder(file, order.host) as recorder:
+        session = play(order)
+    session.captured = _captures.read(
+        file, kept=kept, drops=recorder.drops, ends=session.ends, paths=order.host.paths
+    )
+    if not kept:
+        file.unlink()
+    return session

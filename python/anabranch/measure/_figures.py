@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from anabranch.results import paired
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch.measure._captured import Captured
     from anabranch.measure._paths import Path
     from anabranch.measure._session import Session
     from anabranch.results.paired import Effect
@@ -87,7 +88,15 @@ def of_session(session: Session, paths: Sequence[Path]) -> dict[str, Any]:
     heights = [one.height for one in session.chunks if one.height]
     found["height"] = fmean(heights) if heights else None
     found["uq18"] = _uq18(session, paths)
+    found["uq18_from"] = "tcp_info" if _seen(session) is None else "capture"
+    found["tcp_info"] = _counted(session, paths)
+    found["capture"] = None if session.captured is None else asdict(session.captured)
     return found
+
+
+def _seen(session: Session) -> Captured | None:
+    """Return the session's capture, if its figures can come from it."""
+    return session.captured if session.captured is not None and session.captured.is_whole else None
 
 
 def received(session: Session) -> dict[str, int]:
@@ -104,25 +113,61 @@ def received(session: Session) -> dict[str, int]:
 
 def shares(session: Session, paths: Sequence[Path]) -> dict[str, float]:
     """Return each path's share of the payload that arrived."""
-    names = {path.address: path.name for path in paths}
-    counts = {names[address]: count for address, count in received(session).items() if address in names}
+    counts = _bytes(session, paths)
     whole = sum(counts.values())
     return {path.name: counts.get(path.name, 0) / whole for path in paths} if whole else {}
 
 
+def _counted(session: Session, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Return each used path's bytes, and mean and least round-trip time, by the kernel's counters."""
+    counts = received(session)
+    result = {}
+    for path in paths:
+        seen = [
+            subflow
+            for sample in session.samples
+            for subflow in sample.subflows
+            if subflow.local[0] == path.address and subflow.rtt_ms
+        ]
+        if path.address in counts:
+            result[path.name] = {
+                "bytes": counts[path.address],
+                "rtt_ms": fmean(one.rtt_ms for one in seen) if seen else None,
+                "min_rtt_ms": min((one.min_rtt_ms for one in seen), default=None),
+            }
+    return result
+
+
+def _bytes(session: Session, paths: Sequence[Path]) -> dict[str, int]:
+    """Return the payload that arrived over each path: by the capture, or by the kernel's counters."""
+    seen = _seen(session)
+    if seen is not None:
+        return {name: path.bytes for name, path in seen.paths.items()}
+    return {name: path["bytes"] for name, path in _counted(session, paths).items()}
+
+
+def _throughput(session: Session) -> tuple[float | None, float | None]:
+    """Return the mean and the standard deviation of the throughput of whole seconds, Mb/s."""
+    seen = _seen(session)
+    if seen is not None:
+        return seen.throughput
+    rates = _rates(session)
+    return (fmean(rates), pstdev(rates)) if rates else (None, None)
+
+
 def _uq18(session: Session, paths: Sequence[Path]) -> dict[str, Any]:
     """Return the paper's figures: Mb/s, ms, bytes, s and pixels."""
-    rates = _rates(session)
+    mean_mbps, deviation_mbps = _throughput(session)
     trips = _round_trips(session, paths)
     viewed, heights = session.playback, [one.height for one in session.chunks if one.height]
     started = viewed.started_s if viewed else None
     total = session.ended_s
     return {
-        "Th_avg": fmean(rates) if rates else None,
-        "Th_std": pstdev(rates) if rates else None,
+        "Th_avg": mean_mbps,
+        "Th_std": deviation_mbps,
         "RTT_avg": trips or None,
         "RTT_diff": max(trips.values()) - min(trips.values()) if len(trips) > 1 else None,
-        "DB_total": sum(received(session).values()),
+        "DB_total": sum(_bytes(session, paths).values()),
         "S_o": started,
         "P_total": total,
         "R_total": total - started - viewed.media_s
@@ -147,14 +192,14 @@ def _rates(session: Session) -> list[float]:
 
 
 def _round_trips(session: Session, paths: Sequence[Path]) -> dict[str, float]:
-    """Return the mean of the kernel's smoothed round-trip times on each path, ms."""
-    names = {path.address: path.name for path in paths}
-    values: dict[str, list[float]] = {}
-    for sample in session.samples:
-        for subflow in sample.subflows:
-            if subflow.local[0] in names and subflow.rtt_ms:
-                values.setdefault(names[subflow.local[0]], []).append(subflow.rtt_ms)
-    return {name: fmean(times) for name, times in values.items()}
+    """Return the mean round-trip time of each path, ms: the capture's, or of the kernel's smoothed ones."""
+    seen = _seen(session)
+    means = (
+        {name: path["rtt_ms"] for name, path in _counted(session, paths).items()}
+        if seen is None
+        else {name: path.rtt_ms for name, path in seen.paths.items()}
+    )
+    return {name: mean for name, mean in means.items() if mean is not None}
 
 
 def arms(rows: Sequence[Mapping[str, Any]]) -> list[Arm]:

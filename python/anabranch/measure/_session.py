@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
+    from anabranch.measure._captured import Captured
     from anabranch.measure._paths import Host
     from anabranch.measure._paths import Path as Way
     from anabranch.media._hls import Playlist, Segment
@@ -65,6 +66,10 @@ class Session:
         Of an HLS stream: when the last picture was shown.
     samples
         The kernel's counters over time.
+    ends
+        The local addresses and ports of its sockets.
+    captured
+        The figures of the capture of its headers; None without a capture.
     """
 
     arm: str
@@ -77,47 +82,74 @@ class Session:
     playback: Playback | None = None
     ended_s: float | None = None
     samples: list[Sample] = field(default_factory=list)
+    ends: list[tuple[str, int]] = field(default_factory=list)
+    captured: Captured | None = None
 
     @property
     def fell_back(self) -> bool:
         """Whether an MPTCP session became TCP."""
-        return bool(self.samples) and self.samples[-1].fell_back
+        return any(sample.fell_back for sample in self.samples)
 
 
-def play(
-    host: Host, url: SplitResult, *, arm: str, trial: int, path: Way | None, multipath: bool, limit_s: float
-) -> Session:
-    """Play or download an address, and return what was measured.
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """One session to play or download.
 
-    Parameters
+    Attributes
     ----------
     host, url
         This host, and the address.
     arm, trial
         The session's names.
-    path, multipath
-        The only path to use, and whether to speak MPTCP.
+    path
+        The only path to use, by TCP; None for all paths, by MPTCP.
     limit_s
         The seconds of film to play, or of a download.
     """
 
-    def connect() -> socket.socket:
-        return opened(host, multipath=multipath, path=path, timeout_s=_PATIENCE_S)
+    host: Host
+    url: SplitResult
+    arm: str
+    trial: int
+    path: Way | None
+    limit_s: float
 
-    port = host.server[1]
-    connection = Connection(url.hostname or "", port, connect, secure=url.scheme == "https")
-    session = Session(arm=arm, trial=trial)
-    viewer = _Viewer(session, connection, url, limit_s)
+    @property
+    def multipath(self) -> bool:
+        """Whether the session speaks MPTCP."""
+        return self.path is None
+
+    def connection(self) -> Connection:
+        """Return a connection to the server, which is opened when it is first used."""
+
+        def connect() -> socket.socket:
+            return opened(self.host, multipath=self.multipath, path=self.path, timeout_s=_PATIENCE_S)
+
+        port = self.host.server[1]
+        return Connection(self.url.hostname or "", port, connect, secure=self.url.scheme == "https")
+
+
+def play(order: Order) -> Session:
+    """Play or download an address by the model of a player, and return what was measured."""
+    session = Session(arm=order.arm, trial=order.trial)
+    connection = order.connection()
+    viewer = _Viewer(session, connection, order.url, order.limit_s)
     try:
-        with Watch(connection, multipath=multipath) as watch:
+        with Watch(multipath=order.multipath) as watch:
+            watch.add(connection)
             try:
                 viewer.run()
             except (OSError, http.client.HTTPException) as error:
-                session.error = str(getattr(error, "strerror", None) or error) or type(error).__name__
+                session.error = reason(error)
     finally:
         connection.close()
-    session.samples = watch.samples
+    session.samples, session.ends = watch.samples, watch.ends
     return session
+
+
+def reason(error: Exception) -> str:
+    """Return why a session ended early, in words."""
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__
 
 
 class _Viewer:

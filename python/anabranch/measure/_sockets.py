@@ -59,7 +59,7 @@ class Subflow:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The subflows of a connection at a time of the monotonic clock."""
+    """The subflows of all connections at a time of the monotonic clock."""
 
     at_s: float
     subflows: tuple[Subflow, ...]
@@ -102,10 +102,16 @@ class Connection(http.client.HTTPConnection):
         super().__init__(name, port)
         self._connect, self._secure = connect, secure
         self.raw: socket.socket | None = None
+        #: The local addresses and ports of all sockets so far.
+        self.ends: list[tuple[str, int]] = []
+        #: Called before the socket is closed, while its counters can be read.
+        self.before_close: Callable[[], None] = lambda: None
 
     def connect(self) -> None:
         """Open the socket."""
         self.raw = self._connect()
+        address, port = self.raw.getsockname()[:2]
+        self.ends.append((address, port))
         # TLS takes the descriptor over, so the counters are read from a copy.
         self.raw, own = self.raw.dup(), self.raw
         context = ssl.create_default_context() if self._secure else None
@@ -113,6 +119,8 @@ class Connection(http.client.HTTPConnection):
 
     def close(self) -> None:
         """Close both descriptors."""
+        if self.raw is not None:
+            self.before_close()
         super().close()
         if self.raw is not None:
             self.raw.close()
@@ -120,11 +128,12 @@ class Connection(http.client.HTTPConnection):
 
 
 class Watch:
-    """Reads the counters of a connection ten times a second, in a thread, until the block ends."""
+    """Reads the counters of connections ten times a second, in a thread, until the block ends."""
 
-    def __init__(self, connection: Connection, *, multipath: bool) -> None:
+    def __init__(self, *, multipath: bool) -> None:
         self.samples: list[Sample] = []
-        self._connection, self._multipath = connection, multipath
+        self._connections: list[Connection] = []
+        self._multipath = multipath
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -139,19 +148,36 @@ class Watch:
         self._thread.join()
         self._look()
 
+    @property
+    def ends(self) -> list[tuple[str, int]]:
+        """The local addresses and ports of the connections' sockets."""
+        return [end for one in self._connections for end in one.ends]
+
+    def add(self, connection: Connection) -> None:
+        """Read the counters of a connection too."""
+        connection.before_close = self._look
+        self._connections.append(connection)
+
     def _run(self) -> None:
         while not self._ended.wait(_STEP_S):
             self._look()
 
     def _look(self) -> None:
-        raw = self._connection.raw
+        found = [one for one in map(self._counters, tuple(self._connections)) if one is not None]
+        if found:
+            subflows = tuple(subflow for own, _ in found for subflow in own)
+            fell_back = any(fell for _, fell in found)
+            self.samples.append(Sample(at_s=time.monotonic(), subflows=subflows, fell_back=fell_back))
+
+    def _counters(self, connection: Connection) -> tuple[tuple[Subflow, ...], bool] | None:
+        """Return a connection's subflows, and whether it fell back to TCP; None if it is not open."""
+        raw = connection.raw
         if raw is None:
-            return
+            return None
         try:
-            found = _subflows(raw) if self._multipath else (_plain(raw), False)
+            return _subflows(raw) if self._multipath else (_plain(raw), False)
         except OSError:
-            return  # the connection has ended, or has never been open
-        self.samples.append(Sample(at_s=time.monotonic(), subflows=found[0], fell_back=found[1]))
+            return None  # the connection has ended, or has never been open
 
 
 def _plain(raw: socket.socket) -> tuple[Subflow, ...]:

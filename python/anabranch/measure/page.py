@@ -23,6 +23,22 @@ _HEADS = {
     "stalled_s": "in stalls, s",
     "height": "height, pixels",
 }
+#: The table of the captures' figures, and its key.
+_CAPTURE_HEADS = [
+    "arm",
+    "path",
+    "bytes",
+    "least RTT, ms",
+    "mean RTT, ms",
+    "out of order",
+    "received twice, bytes",
+    "waited for, s",
+]
+_CAPTURE_NOTE = (
+    "Means over the trials. Out of order: frames that came while an earlier one of the subflow was missing. "
+    "Received twice: bytes that the server retransmitted needlessly. Waited for: how long data of other "
+    "paths waited for data of this path. Retransmissions of lost segments cannot be seen at the client."
+)
 
 
 def write(path: Path, found: Measured) -> Path:
@@ -60,7 +76,10 @@ def build(found: Measured) -> str:
         figure=_draw.figure(figure),
         paper_heads=paper_heads,
         paper_lines=paper_lines,
-        paper_note=_note(paper_heads[1:]),
+        paper_note=_note(paper_heads[1:], found.rows),
+        capture_heads=_CAPTURE_HEADS,
+        capture_lines=_capture(found),
+        capture_note=_CAPTURE_NOTE,
     )
 
 
@@ -141,12 +160,40 @@ def _figure(values: Sequence[Any]) -> str:
     return three_digits(fmean(known))
 
 
-def _note(names: Sequence[str]) -> str:
-    """Return the meanings of UQ18's figures."""
+def _note(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the meanings of UQ18's figures, and their source."""
     from anabranch.capture import FIGURES
 
     meanings = "; ".join(f"{name}: {FIGURES[name]}" for name in names)
-    return (
-        f"Means over the trials. {meanings}. Round-trip times are the kernel's smoothed ones; "
-        "a client has them from its requests only."
+    sources = {row["uq18_from"] for row in rows}
+    source = (
+        "Throughput, round-trip times and bytes come from the captures of the headers. "
+        "Round-trip times are those from a timestamp to its echo, or of the handshake."
+        if sources == {"capture"}
+        else "Round-trip times are the kernel's smoothed ones; a client has them from its requests only."
+        if sources == {"tcp_info"}
+        else "Some sessions have no whole capture: their figures come from the kernel's counters."
     )
+    return f"Means over the trials. {meanings}. {source}"
+
+
+def _capture(found: Measured) -> list[list[str]]:
+    """Return what the captures show of each arm and path: lines of a table, without any if there are none."""
+    lines = []
+    for arm in found.arms:
+        own = [one.captured for one in found.sessions if one.arm == arm.name and not one.error]
+        whole = [one for one in own if one is not None and one.is_whole]
+        for path in found.plan.host.paths:
+            seen = [one.paths[path.name] for one in whole if path.name in one.paths]
+            if not seen:
+                continue
+            values: list[list[Any]] = [
+                [one.bytes for one in seen],
+                [one.min_rtt_ms for one in seen],
+                [one.rtt_ms for one in seen],
+                [one.out_of_order for one in seen],
+                [one.twice_bytes for one in seen],
+                [one.head_of_line_s for one in seen],
+            ]
+            lines.append([arm.name, path.name, *(_figure(column) for column in values)])
+    return lines
