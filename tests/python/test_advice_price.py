@@ -10,7 +10,7 @@ import pytest
 import anabranch
 from anabranch.advice import known, make, of_path
 from anabranch.advice.read import judged
-from anabranch.comparison import price
+from anabranch.comparison import fidelity, price
 from anabranch.scenario.load import load
 
 pytestmark = pytest.mark.module
@@ -94,7 +94,10 @@ def test_quality_comes_first_and_its_price_is_stated():
     assert found.choice.use.per_hour == pytest.approx(1.2)
     assert found.sentences[0].endswith("; 1.20 EUR an hour")
     (of_lte,) = (one for one in found.of_paths if one.path == "lte")
-    assert of_lte.sentence == "use lte beside wifi: +2 Mb/s over 8 trials; it costs 1.20 EUR an hour"
+    assert of_lte.sentence == (
+        "use lte beside wifi: +2 Mb/s over 8 trials; it costs 1.20 EUR an hour "
+        "(wifi + lte, linux, cubic instead of wifi, cubic)"
+    )
     heads, lines = found.table()
     assert heads[-1] == "EUR an hour"
     assert lines[0][-1] == "1.20"
@@ -104,13 +107,45 @@ def test_quality_comes_first_and_its_price_is_stated():
     assert [one["difference"]["level"] for one in made["paths"]] == [0.975] * 2
 
 
-def test_the_fidelity_is_that_of_the_choice():
-    # The scenario has the default scheduler, and the only candidate over both paths another one.
-    values = around(8.0), around(4.0), around(10.0)
-    found = advised(tables(), *values, schedulers=("blest",))
-    assert found.choice.candidate.scheduler == "blest"
-    assert "its scheduler is linux, yours is blest" in found.fidelity.sentence
-    assert "its scheduler" not in advised(tables(), *values).fidelity.sentence
+def test_compare_and_advise_name_the_same_measured_setting():
+    # The advice is to use wifi with BBR; the scenario has two paths, linux and cubic, as `compare` runs it.
+    values = {"cubic": around(5.0), "bbr": around(10.0)}, around(4.0), around(9.0)
+    found = advised(tables(), *values, controllers=("bbr",))
+    compared = anabranch.compare(tables(), trials=2, workers=1, progress=False)
+    assert found.choice.candidate.name == "wifi, bbr"
+    assert found.fidelity == compared.fidelity
+    assert found.fidelity.nearest.congestion == "cubic"
+    assert len(found.fidelity.nearest.legs) == 2
+
+
+def test_the_measured_setting_is_that_of_the_presets_congestion_control():
+    raw = tables(transport={"congestion": "bbr"})
+    assert fidelity.of_scenario(raw).nearest.congestion == "bbr"
+    assert fidelity.of_scenario(tables()).nearest.congestion == "cubic"
+    # The preset `video` has BBRv3, which was measured at no setting.
+    assert ", not bbr3" in fidelity.of_scenario(tables(transport={"preset": "video"})).sentence
+
+
+def test_of_equal_choices_the_kernels_defaults_are_advised():
+    # BBR is 0.02 Mb/s better in each trial, and 1 % of 8 Mb/s matters.
+    alike = {"cubic": around(8.0), "bbr": around(8.02)}
+    found = advised(tables(), alike, around(4.0), around(4.0), controllers=("bbr", "cubic"))
+    assert found.choice.candidate.name == "wifi, cubic"
+    rule = "of equal ones, the least change of the host's defaults comes first"
+    assert found.sentences[1] == f"not distinguishable from it ({rule}): wifi, bbr"
+    assert "modprobe" not in found.settings
+
+
+@pytest.mark.parametrize(("more", "controller"), [(0.6, "cubic"), (1.6, "bbr")])
+def test_a_change_of_the_host_needs_more_than_one_standard_error(more, controller):
+    # The differences are 0, -4, 0 and 4, twice, and `more`. Their standard error is (64 / 7 / 8)**0.5 = 1.07.
+    both = {"cubic": noisy(8.0), "bbr": [value + more for value in 2 * [10.0, 6.0, 6.0, 10.0]]}
+    found = advised(tables(), both, around(2.0), around(3.0), controllers=("cubic", "bbr"))
+    assert found.choice.candidate.congestion == controller
+    if controller == "bbr":
+        doubt = next(one for one in found.sentences if one.startswith("with less change of the host"))
+        assert "wifi, cubic (the choice has +1.6 ± " in doubt
+        assert "trials would decide" in doubt
 
 
 def test_of_equal_choices_the_cheapest_is_advised():
@@ -120,7 +155,10 @@ def test_of_equal_choices_the_cheapest_is_advised():
     assert free.choice.candidate.paths == ("lte",)
     priced = advised(tables({"price_per_gb": 2.4}), *values)
     assert priced.choice.candidate.paths == ("wifi",)
-    assert priced.sentences[1] == "not distinguishable from it, the cheapest first: lte, cubic (2.40 an hour)"
+    assert priced.sentences[1] == (
+        "not distinguishable from it (of equal ones, the least change of the host's defaults comes first, then "
+        "the cheapest): lte, cubic (2.40 an hour)"
+    )
     assert priced.undecided == ()
 
 
@@ -130,8 +168,10 @@ def test_a_cheaper_choice_that_may_be_worse_is_not_advised():
     found = advised(tables({"price_per_gb": 2.4}), *values)
     assert found.choice.candidate.paths == ("wifi", "lte")
     assert [one.candidate.paths for one in found.undecided] == [("wifi",)]
-    assert "cheaper, but undecided whether as good: wifi, cubic (0.00 an hour) (--budget, --trials)" in (
-        found.sentences
+    # sd 2 of three: at least five trials, as the sentence of lte has.
+    assert (
+        "cheaper, but undecided whether as good: wifi, cubic (0.00 an hour; the choice has +4.27 ± 6.86 Mb/s at "
+        "97.5 % over 3 trials, about 5 trials would decide) (--budget, --trials)" in found.sentences
     )
     assert found.to_json()["undecided"] == ["wifi, cubic"]
     assert found.equal == (), "a candidate is in one sentence only"
@@ -241,6 +281,9 @@ def test_advice_for_a_film_cites_known_results():
 
     found = advised(tables(), around(8.0), around(4.0), around(10.0))
     assert found.known == "", "a transfer has no freezes"
+    alone = advised(tables(), around(8.0), around(4.0), around(5.0))
+    alone = replace(alone, score=score.Score(kind="progressive", film_s=60.0))
+    assert (alone.choice.candidate.paths, alone.known) == (("wifi",), ""), "it is about several paths"
     film = replace(found, score=score.Score(kind="progressive", film_s=60.0))
     for words in ("min-rtt-0.9x and bbr", "retransmissions", "preset `video`"):
         assert words in film.known

@@ -26,6 +26,8 @@ SCHEDULERS = ("linux", "min-rtt", "blest", "ecf", "redundant")
 #: Plug-ins that mainline Linux has, with their names there.
 KERNEL_CONTROLLERS = {"cubic": "cubic", "bbr": "bbr", "reno": "reno"}
 KERNEL_SCHEDULERS = {"linux": "default"}
+#: The scheduler and the congestion control of a mainline kernel without settings.
+KERNEL_DEFAULTS = ("linux", "cubic")
 
 _SCHEDULER, _CONGESTION = "transport.scheduler", "transport.congestion"
 
@@ -71,6 +73,15 @@ class Candidate:
         """Whether mainline Linux can carry out this candidate."""
         known = self.scheduler is None or self.scheduler in KERNEL_SCHEDULERS
         return known and self.congestion in KERNEL_CONTROLLERS and self.outages.in_kernel
+
+    @property
+    def changes(self) -> tuple[bool, int]:
+        """How much of the host has to change: whether it needs more than a mainline kernel, and the settings.
+
+        Each path after the first counts as one, and so does everything that is not the kernel's default.
+        """
+        own = (self.scheduler not in (None, *KERNEL_DEFAULTS), self.congestion not in KERNEL_DEFAULTS)
+        return not self.in_kernel, len(self.paths) - 1 + sum(own) + bool(self.outages.keys)
 
     def settings(self) -> tuple[tuple[str, Any, str], ...]:
         """Return the settings that replace those of the scenario."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from anabranch.advice import spending
-from anabranch.comparison import price
+from anabranch.comparison import measures, price
 from anabranch.results import judging
 from anabranch.results.judging import HELPS, HURTS, NO_GAIN, NOTHING, UNDECIDED
 
@@ -96,8 +96,8 @@ class Evidence:
         """Return the candidates that need more trials after the rounds of selection.
 
         These are: the best candidate and the last one compared with it; the best with one path more or one
-        less; the best that a mainline kernel can carry out, with and without rules for outages; and the best
-        of all without such rules.
+        less; the kernel's defaults over these sets of paths; the best that a mainline kernel can carry out,
+        with and without rules for outages; and the best of all without such rules.
         """
 
         def best_of(suits: Callable[[int], bool]) -> int | None:
@@ -112,7 +112,7 @@ class Evidence:
         best = best_of(lambda _: True)
         if best is None:
             return []
-        found = [best, best_of(lambda one: one != best), best_of(in_kernel)]
+        found = [best, best_of(lambda one: one != best), *self.of_host(candidates), best_of(in_kernel)]
         found += [self.champion(candidates, one) for one in neighbours(candidates, candidates[best])]
         if any(map(has_rules, range(len(candidates)))):
             # A candidate with a single trial would lose to any with two.
@@ -122,6 +122,18 @@ class Evidence:
                 best_of(lambda one: not has_rules(one)),
             ]
         return list(dict.fromkeys(one for one in found if one is not None))
+
+    def of_host(self, candidates: Sequence[Candidate]) -> list[int]:
+        """Return the candidates with the least change: over the leader's paths, and one path more or less."""
+        best = spending.champion(range(len(candidates)), self.scores, self.exact, lambda _: True)
+        if best is None:
+            return []
+        own = frozenset(candidates[best].paths)
+        found = []
+        for names in (own, *neighbours(candidates, candidates[best])):
+            same = (one for one in self.rows if set(candidates[one].paths) == names)
+            found.append(min(same, key=lambda one: candidates[one].changes, default=best))
+        return list(dict.fromkeys(found))
 
     def lacking_own(self, trials: int, told: int) -> list[tuple[int, int]]:
         """Return the missing runs of the scenario's own settings that a verdict on each path needs."""
@@ -135,50 +147,88 @@ class Evidence:
         """Return the advised candidate.
 
         Candidates that exceed a monthly cap are excluded, unless all do. The leader is the remaining
-        candidate with the best mean. If paths have prices or weights, the cheapest candidate that is not
-        relevantly worse than the leader is advised. Otherwise the simplest of these is advised. A candidate
-        whose comparison with the leader is undecided never replaces it. A candidate is simpler if it uses
-        fewer paths, then if it needs only a mainline kernel, then if it sets no rules for outages.
+        candidate with the best mean. Candidates that are not relevantly worse are equal to the leader. So are
+        candidates over the same paths that are within one standard error of it. Of these, the one that needs
+        the least change of the host is advised (`_order`). Fewer paths are advised only if the trials show
+        that they are as good.
         """
         ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
         within = [one for one in ranks if not self.use(one, candidates[one].paths).over]
         able = within or list(ranks)
         best = able[0]
         count = _comparisons(candidates, able)
-
-        def complexity(one: int) -> tuple[int, bool, bool, int]:
-            which = candidates[one]
-            return len(which.paths), not which.in_kernel, bool(which.outages.keys), ranks[one]
-
-        verdicts = {one: self.judge(best, one, count).verdict for one in able if one != best}
-        no_worse = [one for one, found in verdicts.items() if found in (NOTHING, NO_GAIN, HURTS)]
-        if self.terms.has_order:
-            return min([best, *no_worse], key=lambda one: (self._order(candidates, one), complexity(one)))
-        return min([best, *no_worse], key=complexity)
+        equal = [best]
+        for one in able[1:]:
+            verdict = self.judge(best, one, count).verdict
+            is_close = verdict == UNDECIDED and self._is_alike(candidates, best, one)
+            if is_close or verdict in (NOTHING, NO_GAIN, HURTS):
+                equal.append(one)
+        return min(equal, key=lambda one: (self._order(candidates, one), ranks[one]))
 
     def rivals(self, candidates: Sequence[Candidate], chosen: int) -> tuple[list[int], list[int]]:
         """Return two lists of candidates that are not distinguishable from the choice.
 
-        The second list has the cheaper candidates that need more trials to be judged as good or worse. The
-        first list has all others. Both begin with the cheapest.
+        The second list has the preferable candidates that need more trials to be judged as good or worse. The
+        first list has all others. Both begin with the most preferable one (`_order`).
         """
         order = spending.ranked(list(self.rows), self.scores, self.exact)
         told = [one for one in order if one != chosen and self.is_told(one)]
         count = _comparisons(candidates, [chosen, *told])
         verdicts = {one: self.judge(chosen, one, count).verdict for one in told}
         found = [one for one in told if verdicts[one] not in (HELPS, HURTS)]
-        if not self.terms.has_order:
-            return found, []
         found.sort(key=lambda one: self._order(candidates, one))
-        own = self._order(candidates, chosen)
+        own, same = self._order(candidates, chosen), set(candidates[chosen].paths)
         undecided = [
-            one for one in found if verdicts[one] == UNDECIDED and self._order(candidates, one) < own
+            one
+            for one in found
+            if verdicts[one] == UNDECIDED
+            # Without prices and weights, no other paths are preferable.
+            and (self.terms.has_order or set(candidates[one].paths) == same)
+            and not self._is_alike(candidates, chosen, one)
+            and self._order(candidates, one) < own
         ]
         return [one for one in found if one not in undecided], undecided
 
-    def _order(self, candidates: Sequence[Candidate], place: int) -> tuple[bool, float, float]:
-        """Return the sort key of a candidate among those of equal quality."""
+    def doubt(self, candidates: Sequence[Candidate], place: int, chosen: int) -> str:
+        """Return how much better the choice is than an undecided candidate, and the trials that decide."""
+        told = [one for one in self.rows if self.is_told(one)]
+        found = self.judge(chosen, place, _comparisons(candidates, told))
+        change = measures.score_text(found.effect, self.score.unit, signed=True, level=found.level)
+        return f"the choice has {change} over {found.effect.pairs} trials, {found.advice}"
+
+    def _is_alike(self, candidates: Sequence[Candidate], best: int, one: int) -> bool:
+        """Return whether a candidate over the same paths is within one standard error of a better one.
+
+        It is the rule of Breiman et al. for the choice of the simplest of several that are close
+        (Classification and Regression Trees, 1984, 3.4.3).
+        """
+        from anabranch.results import paired
+
+        if set(candidates[one].paths) != set(candidates[best].paths) or not self.is_told(one):
+            return False
+        exact = (self.exact[best], self.exact[one])
+        left, right = paired.matched(self.scores[best], self.scores[one], exact=exact)
+        if left.size < judging.FEWEST:
+            return False
+        values = left - right
+        return bool(values.mean() <= values.std(ddof=1) / values.size**0.5)
+
+    def _expense(self, candidates: Sequence[Candidate], place: int) -> tuple[bool, float, float]:
+        """Return the sort key of a candidate by caps, weights and cost."""
         return self.use(place, candidates[place].paths).order
+
+    def _order(
+        self, candidates: Sequence[Candidate], place: int
+    ) -> tuple[bool, float, int, tuple[bool, int], float]:
+        """Return the sort key of a candidate among those of equal quality.
+
+        The least data on paths to avoid comes first. Without prices and weights, fewer paths come next. Then
+        come the least change of the host, and the lowest cost.
+        """
+        over, burden, cost = self._expense(candidates, place)
+        which = candidates[place]
+        paths = 0 if self.terms.has_order else len(which.paths)
+        return over, burden, paths, which.changes, cost
 
 
 def _comparisons(candidates: Sequence[Candidate], places: Sequence[int]) -> int:

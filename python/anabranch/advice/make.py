@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from anabranch.advice.read import Advice, judged
 from anabranch.comparison import price
 from anabranch.errors import Fault, InputError
 from anabranch.metrics import score
+from anabranch.results import judging
 from anabranch.study.sweep import Job, Sweep
 
 if TYPE_CHECKING:
@@ -67,6 +68,30 @@ class Asked:
     own: Mapping[frozenset[str], int] = field(default_factory=dict)
 
     @property
+    def least(self) -> int:
+        """The smallest budget that is sure to give a recommendation.
+
+        A verdict needs `judging.FEWEST` trials on both sides. Verdicts concern the leader, its closest rival
+        and the best of a mainline kernel, the best with one path more or less, and the kernel's defaults over
+        these paths. If rules for outages are ranked, three more candidates are compared.
+        """
+        paths = {name for one in self.candidates for name in one.paths}
+        has_rules = any(one.outages.keys for one in self.candidates)
+        compared = 4 + 2 * len(paths) + (3 if has_rules else 0)
+        return len(self.candidates) + (judging.FEWEST - 1) * min(compared, len(self.candidates))
+
+    @property
+    def doubt(self) -> str:
+        """The reason why so few runs cannot give a recommendation, in words; empty if they can."""
+        fewest = judging.FEWEST
+        needed = f"a verdict needs at least {fewest} trials of the leader and of each closest rival"
+        if self.sweep.trials < fewest:
+            return f"{needed}: --trials {self.sweep.trials} cannot give a recommendation"
+        if self.budget < self.least:
+            return f"{needed}: {self.budget:,} runs may give no recommendation, {self.least:,} are enough"
+        return ""
+
+    @property
     def exhaustive(self) -> int:
         """The number of runs if every candidate gets every trial."""
         return len(self.candidates) * self.sweep.trials
@@ -102,7 +127,7 @@ def advise(
     trials
         The most trials of a candidate, at least 2. An exhaustive comparison would run this many of each.
     budget
-        The most runs, at least one per candidate. None means a fifth of the exhaustive comparison's.
+        The most runs, at least one per candidate. None means the default of the command.
     seed, set
         As of `anabranch.run`, for every candidate.
     out
@@ -180,8 +205,7 @@ def asked(
 
     raw, folder = tables_of(scenario, overrides)
     found = _combined(raw, folder, loaded, controllers, schedulers, paths, outages)
-    exhaustive = len(found) * trials
-    runs = max(len(found), int(SHARE * exhaustive)) if budget is None else budget
+    runs = len(found) if budget is None else budget
     faults = []
     if trials < 2:
         faults.append(
@@ -197,7 +221,7 @@ def asked(
     streamed = (film or film_of)(loaded)
     is_priced = application.kind == "adaptive" and price.terms(raw).prices
     heights = price.heights_of(streamed) if is_priced else ()
-    return Asked(
+    question = Asked(
         candidates=tuple(found),
         sweep=Sweep(
             name=f"{loaded.scenario.name}-advice",
@@ -210,6 +234,10 @@ def asked(
         terms=price.terms(raw, heights),
         own=choosing.own(found, loaded.scenario.transport),
     )
+    if budget is not None:
+        return question
+    enough = min(question.least, question.exhaustive)
+    return replace(question, budget=max(enough, int(SHARE * question.exhaustive)))
 
 
 def evidence_of(what: Asked, exact: tuple[bool, ...]) -> Evidence:

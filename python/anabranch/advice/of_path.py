@@ -85,6 +85,7 @@ def _of(
     change = _change(evidence, found)
     price = evidence.terms.added(*uses)
     change += f"; {price}" if price else ""
+    change += " ({} instead of {})".format(*(candidates[place].name for place in pair))
     if verdict == USE:
         text = f"use {name} beside {beside}: {change}"
         text += "" if is_used else "; it is left out for its price, its cap or its weight"

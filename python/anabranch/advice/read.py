@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,8 @@ class Ranked:
         Mean of each measure that matters, by its column.
     use
         The data that it carries, and its cost.
+    doubt
+        The difference from the choice, and the trials that would decide, if these trials do not.
     """
 
     candidate: Candidate
@@ -58,6 +61,7 @@ class Ranked:
     risk: float | None
     means: Mapping[str, float]
     use: price.Use
+    doubt: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as an object for JSON."""
@@ -96,10 +100,11 @@ class Advice:
     ranked
         All candidates: the choice first, then the others by mean minus standard error.
     equal
-        The candidates with at least three trials that are not distinguishable from the choice, the cheapest
-        first. Those of `undecided` are excluded.
+        The candidates with at least three trials that are not distinguishable from the choice. The one with
+        the least change of the host is first, then the cheapest. Those of `undecided` are excluded.
     undecided
-        The cheaper candidates whose trials do not decide whether they are as good as the choice.
+        The candidates that are cheaper or change the host less, and whose trials do not decide whether they
+        are as good as the choice.
     of_paths
         The verdict on each path.
     terms
@@ -107,7 +112,8 @@ class Advice:
     missing
         The number of runs that a recommendation still needs; 0 if the choice is one.
     fidelity
-        The distance of the simulator from the kernel on the measured setting that is nearest to the choice.
+        The distance of the simulator from the kernel on the measured setting that is nearest to the scenario
+        with all its paths and its own settings. It is the one that a comparison has.
     plain
         The best candidate without rules for outages; None if the choice has none.
     gain
@@ -161,7 +167,8 @@ class Advice:
             found.append(self._equal())
         if self.undecided:
             found.append(
-                f"cheaper, but undecided whether as good: {self._named(self.undecided)} (--budget, --trials)"
+                f"{self._preferable}, but undecided whether as good: {self._named(self.undecided)} "
+                "(--budget, --trials)"
             )
         for path in self.of_paths:
             found += [path.sentence, *([path.own_sentence] if path.own_sentence else [])]
@@ -177,9 +184,9 @@ class Advice:
 
     @property
     def known(self) -> str:
-        """The results of earlier measurements on films over several paths; empty for other applications."""
-        paths = {name for one in self.ranked for name in one.candidate.paths}
-        return known.SENTENCE if self.score.kind != "transfer" and len(paths) > 1 else ""
+        """The results of earlier measurements on films over several paths; empty for any other choice."""
+        has_paths = len(self.choice.candidate.paths) > 1
+        return known.SENTENCE if self.score.kind != "transfer" and has_paths else ""
 
     @property
     def is_recommendation(self) -> bool:
@@ -199,15 +206,26 @@ class Advice:
 
     def _equal(self) -> str:
         """Return a sentence that lists the candidates that are not distinguishable from the choice."""
-        cheapest = ", the cheapest first" if self.terms.has_order else ""
-        return f"not distinguishable from it{cheapest}: {self._named(self.equal)}"
+        then = ", then the cheapest" if self.terms.has_order else ""
+        rule = f"of equal ones, the least change of the host's defaults comes first{then}"
+        return f"not distinguishable from it ({rule}): {self._named(self.equal)}"
+
+    @property
+    def _preferable(self) -> str:
+        """The advantage of the undecided candidates over the choice, in words."""
+        own = self.choice
+        if any((one.use.per_hour or 0.0) < (own.use.per_hour or 0.0) for one in self.undecided):
+            return "cheaper"
+        has_less = any(one.candidate.changes < own.candidate.changes for one in self.undecided)
+        return "with less change of the host" if has_less else "with less data on paths to avoid"
 
     def _named(self, found: Sequence[Ranked]) -> str:
         """Return the names of some candidates with their costs."""
         names = []
         for one in found[:_EQUAL]:
-            cost = "" if one.use.per_hour is None else f" ({self.terms.money(one.use.per_hour)})"
-            names.append(f"{one.candidate.name}{cost}")
+            cost = [] if one.use.per_hour is None else [self.terms.money(one.use.per_hour)]
+            words = "; ".join([*cost, *([one.doubt] if one.doubt else [])])
+            names.append(f"{one.candidate.name} ({words})" if words else one.candidate.name)
         more = len(found) - _EQUAL
         names += [f"{more} more"] if more > 0 else []
         return "; ".join(names)
@@ -348,9 +366,11 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
     evidence
         The runs.
     """
-    places = evidence.questions(candidates)
+    asked = evidence.questions(candidates)
+    places = [*asked, *(one for one in evidence.rows if evidence.is_told(one) and one not in asked)]
     chosen = evidence.choose(candidates, places)
-    kernel = spending.champion(places, evidence.scores, evidence.exact, lambda one: candidates[one].in_kernel)
+    in_kernel = [one for one in places if candidates[one].in_kernel]
+    kernel = evidence.choose(candidates, in_kernel) if in_kernel else None
     kernel = chosen if candidates[chosen].in_kernel else kernel
     plain = _plain(candidates, evidence, places, chosen)
     equal, undecided = evidence.rivals(candidates, chosen)
@@ -371,11 +391,13 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         behind=None if kernel in (None, chosen) else evidence.less(chosen, kernel),
         ranked=tuple(ranked[place] for place in (chosen, *others)),
         equal=tuple(ranked[place] for place in equal),
-        undecided=tuple(ranked[place] for place in undecided),
+        undecided=tuple(
+            replace(ranked[place], doubt=evidence.doubt(candidates, place, chosen)) for place in undecided
+        ),
         of_paths=of_path.verdicts(candidates, evidence, chosen),
         terms=evidence.terms,
-        missing=_missing(sweep, evidence, places, chosen),
-        fidelity=fidelity.of(carry.tables(sweep.cells[chosen]), own.congestion),
+        missing=_missing(sweep, evidence, asked, chosen),
+        fidelity=fidelity.of_scenario(_whole(sweep)),
         plain=None if plain is None else ranked[plain],
         gain=None if plain is None else evidence.less(chosen, plain),
         measures=judging,
@@ -386,6 +408,12 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         settings="" if kernel is None else carry.kernel(candidates[kernel], sweep.cells[kernel]),
         gateway="" if own.in_kernel else carry.gateway(own),
     )
+
+
+def _whole(sweep: Sweep) -> dict[str, Any]:
+    """Return the scenario's own tables with all ranked paths."""
+    tables: list[dict[str, Any]] = [json.loads(cell.raw) for cell in sweep.cells]
+    return max(tables, key=lambda raw: len(raw["paths"]))
 
 
 def _plain(

@@ -44,7 +44,10 @@ Budget = Annotated[
     typer.Option(
         min=1,
         metavar="RUNS",
-        help="Largest number of all runs (default: a fifth of --trials runs of every candidate).",
+        help=(
+            "Largest number of all runs (default: a fifth of --trials runs of every candidate, but enough "
+            "for a recommendation)."
+        ),
     ),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes (default: one per core).")]
@@ -134,6 +137,8 @@ def _advise(given: Given, how: How) -> None:
     folder = how.out or Path("results") / what.sweep.name
     workers = how.workers or os.cpu_count() or 1
     _console.note(_announced(what))
+    if what.doubt:
+        _console.note(f"warning: {what.doubt}")
     try:
         with _console.progress(f"running {what.sweep.name}", unit="runs") as progress:
 

@@ -59,6 +59,8 @@ def tell(found: Comparison) -> None:
     _console.heading(f"{found.scenario}: which paths")
     _console.table(head, lines)
     _console.out()
+    if found.terms.prices:
+        _console.out(f"  {found.terms.heading}: with {found.settings}")
     for sentence in found.sentences:
         _console.out(f"  {sentence}")
     _console.out(f"  {found.fidelity.sentence}")

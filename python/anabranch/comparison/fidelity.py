@@ -144,6 +144,23 @@ def _leg(leg: Leg) -> str:
     return f"{rtt_ms:g} ms, {rate_mbps:g} Mb/s" + (f", {100 * loss:g} % loss" if loss else "")
 
 
+def of_scenario(raw: Mapping[str, Any]) -> Fidelity:
+    """Return the measured setting that is nearest to a scenario with its own congestion control.
+
+    Parameters
+    ----------
+    raw
+        The tables of a valid scenario.
+    """
+    from anabranch.scenario import profiles
+    from anabranch.scenario.models import Transport
+
+    filled: Any = profiles.with_defaults({"transport": {}, **raw})
+    given = filled["transport"].get("congestion", Transport.model_fields["congestion"].get_default())
+    name = given.get("name", given) if isinstance(given, dict) else getattr(given, "name", given)
+    return of(filled, str(name))
+
+
 def of(raw: Mapping[str, Any], congestion: str) -> Fidelity:
     """Return the measured setting that is nearest to a scenario.
 

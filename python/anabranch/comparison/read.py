@@ -42,6 +42,8 @@ class Comparison:
         Prices, caps and weights of the paths.
     fidelity
         The distance of the simulator from the kernel on the nearest measured setting.
+    settings
+        The scheduler and the congestion control of all runs, in words.
     """
 
     scenario: str
@@ -50,6 +52,7 @@ class Comparison:
     added: tuple[verdict.Added, ...]
     terms: price.Terms
     fidelity: fidelity.Fidelity
+    settings: str
 
     @property
     def sentences(self) -> list[str]:
@@ -172,7 +175,8 @@ def read(folder: Path) -> Comparison:
         measures=chosen,
         added=tuple(verdict.added(used, chosen, _settings(frame), terms)),
         terms=terms,
-        fidelity=fidelity.of(whole, str(frame["congestion"][-1])),
+        fidelity=fidelity.of_scenario(whole),
+        settings=_settings(frame),
     )
 
 
