@@ -140,8 +140,24 @@ def test_a_log_gives_the_film_of_a_scenario(session, tmp_path):
         assert (f"BANDWIDTH={declared}," in playlist) == (
             row["rendition"] in used or row["height"] == max(rows)
         )
+    assert application["ladder"]["sound"] == "65000 bit/s"  # 81,250 bytes in 10 s
     again = anabranch.run(target)
-    assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.1)
+    assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.05)
+    true, found = (_sizes(one) for one in (run, again))
+    both = true.keys() & found.keys()
+    assert len(both) >= 5
+    # The factors in the scenario have four digits.
+    assert [found[one] for one in both] == pytest.approx([true[one] for one in both], rel=2e-3)
+
+
+def _sizes(run):
+    """Return the sizes of a run's whole chunks with pictures, by number and height."""
+    heights = {row["rendition"]: row["height"] for row in run.rows("renditions") if row["track"] == "video"}
+    return {
+        (row["index"], heights[row["rendition"]]): row["bytes"]
+        for row in run.rows("chunks")
+        if row["track"] == "video" and row["done_s"] is not None
+    }
 
 
 def test_a_log_of_vlc_gives_the_film_of_a_scenario(session, tmp_path):

@@ -91,7 +91,7 @@ def test_a_manifest_is_a_ladder_by_numbers(tmp_path):
     file = tmp_path / "film.mpd"
     file.write_text(_manifest('<SegmentTemplate duration="4"/>'), encoding="utf-8")
     notes = []
-    found = numbers.of_master("film.mpd", file, spread=0.25, notes=notes)
+    found = numbers.of_master("film.mpd", file, content=numbers.Content(spread=0.25), notes=notes)
     low, high = found["renditions"]
     assert (low["width"], low["height"], low["bandwidth_bps"]) == (426, 240, 400_000)
     assert low["frame_rate"] == pytest.approx(29.97, abs=1e-3)

@@ -80,6 +80,36 @@ def test_chunk_length_and_spread_are_given_beside_the_renditions():
     assert [one["bytes"] for one in found[1]["chunks"]] == [900_000, 900_000, 450_000]
 
 
+def test_known_sizes_of_the_first_chunks_are_kept_in_every_rendition():
+    given = {"renditions": RUNGS, "chunk": "2 s", "length": "8 s", "spread": "0 %", "sizes": [0.5, 1.5]}
+    _, found = renditions(given)
+    # 400 kb/s for 2 s are 100 kB; 3 Mb/s are 750 kB.
+    assert [one["bytes"] for one in found[0]["chunks"]] == [50_000, 150_000, 100_000, 100_000]
+    assert [one["bytes"] for one in found[2]["chunks"]] == [375_000, 1_125_000, 750_000, 750_000]
+    # Those behind the end of the film are not used.
+    _, short = renditions({**given, "length": "2 s"})
+    assert [one["bytes"] for one in short[0]["chunks"]] == [50_000]
+
+
+def test_sound_has_chunks_of_its_own_and_is_part_of_the_declared_rates(tmp_path):
+    given = {"renditions": RUNGS, "chunk": "2 s", "length": "5 s", "spread": "50 %", "sound": "80 kbit/s"}
+    film, found = renditions(given)
+    # RFC 8216, 4.3.4.2: a variant's BANDWIDTH is the sum of its renditions'. 1.5 * 400 + 80 kb/s.
+    assert found[0]["bandwidth_bps"] == 680_000
+    assert mean_bps(found[0]) == pytest.approx(400e3, rel=1e-4)
+    audio = film.plan["recorded"]["audio"]
+    # 80 kb/s for 2 s are 20 kB.
+    assert [one["bytes"] for one in audio["chunks"]] == [20_000, 20_000, 10_000]
+    assert audio["bandwidth_bps"] == 80_000
+    (tmp_path / "film.m3u8").write_text(MASTER)
+    file = str(tmp_path / "film.m3u8")
+    _, declared = renditions({"master": file, "sound": "100 kbit/s", "spread": "25 %"})
+    # (900 - 100) / 1.25 and 2,500 - 100 kb/s.
+    assert [mean_bps(one) for one in declared] == pytest.approx([640e3, 2.4e6], rel=1e-4)
+    with pytest.raises(ScenarioError, match=r"the sound has a higher rate than a rendition: 360p\b"):
+        load(scenario({"master": file, "sound": "1 Mbit/s"}))
+
+
 def test_chunks_vary_alike_in_every_rendition():
     _, found = renditions(RUNGS)
     low, _, high = (
@@ -167,6 +197,8 @@ def test_a_master_playlist_by_url_is_fetched_once(tmp_path, monkeypatch):
         ({"renditions": RUNGS, "master": "a.m3u8"}, "either `renditions` or `master`"),
         ({"master": "a.m3u8"}, "no such file: `a.m3u8`"),
         ({"renditions": RUNGS, "spread": "100 %"}, "must be below"),
+        ({"renditions": RUNGS, "sizes": [1.0, 0]}, "must be above 0"),
+        ({"renditions": RUNGS, "sound": "much"}, "cannot read a rate: `much`"),
     ],
 )
 def test_faults_of_numbers(ladder, message):

@@ -24,6 +24,8 @@ _LEAST_CHUNKS = 5
 _PEAK = 1.2
 #: A film that ended with the session lacks less than this at its end, in seconds.
 _NEAR_END_S = 1.0
+#: The largest size of a chunk over the mean that a ladder may have.
+_LARGEST = 100.0
 #: Film behind the end of a session that was cut off: a faster network would have requested it, in seconds.
 _EXTRA_FILM_S = 120.0
 #: A session without a film is taken for one with pauses if it was silent for this share of the time.
@@ -71,8 +73,10 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
         f'chunk = "{median(row["duration_s"] for row in chunks):g} s"',
         f'length = "{length:.10g} s"',
         f'spread = "{_spread(chunks):.0f} %"',
+        *([f'sound = "{sound} bit/s"'] if sound else []),
+        *_sizes(rungs, chunks),
     ]
-    notes = ["# The sound is part of the chunks with pictures."] if sound else []
+    notes = []
     if whole is None and _kind(run) == "CMCD":
         notes.append("# Renditions that the player did not request are missing, except the highest.")
     return [*notes, *_adaptive(run), *until, "", *film, "", *_player(run)], [master]
@@ -159,6 +163,24 @@ def _sound(run: Run) -> int:
     """Return the mean rate of separate sound, in bit/s; 0 without any."""
     own = _whole(run, "audio")
     return int(8 * sum(row["bytes"] for row in own) / sum(row["duration_s"] for row in own)) if own else 0
+
+
+def _sizes(rungs: Sequence[Mapping[str, Any]], chunks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the line with the sizes of the requested chunks over the mean of their rendition.
+
+    It is left out if the chunks have no numbers. A film's content makes a chunk large in every rendition.
+    """
+    if any(row["index"] is None for row in chunks):
+        return []
+    peak = _peak(rungs, chunks)
+    means = {row["rendition"]: _mean_bps(row, chunks, peak) for row in rungs}
+    found: dict[int, list[float]] = {}
+    for row in chunks:
+        if mean := means.get(row["rendition"]):
+            found.setdefault(row["index"], []).append(8 * row["bytes"] / row["duration_s"] / mean)
+    # A chunk that was not received completely has the mean size.
+    sizes = [fmean(found.get(index, [1.0])) for index in range(min(found), max(found) + 1)] if found else []
+    return [f"sizes = [{', '.join(f'{min(size, _LARGEST):.4g}' for size in sizes)}]"] if sizes else []
 
 
 def _playlist(rungs: Sequence[Mapping[str, Any]], chunks: Sequence[Mapping[str, Any]], sound: int) -> str:

@@ -144,17 +144,19 @@ def _master(name: str, folders: Sequence[Path]) -> Path:
 
 def _of_numbers(given: Numbers, folders: Sequence[Path], notes: list[Fault] | None = None) -> dict[str, Any]:
     """Return a ladder by numbers."""
+    content = numbers.Content(spread=given.spread, sizes=given.sizes, sound_bps=given.sound or 0)
     if given.master is not None:
         return numbers.of_master(
             given.master,
             _master(given.master, folders),
             chunk_ns=given.chunk,
             length_ns=given.length,
-            spread=given.spread,
+            content=content,
             notes=notes,
         )
-    rungs = [numbers.rung(one.height, one.bitrate, given.spread) for one in given.renditions or ()]
-    return numbers.ladder("numbers", rungs, numbers.cut(given.length, given.chunk), given.spread)
+    rungs = [numbers.rung(one.height, one.bitrate, content) for one in given.renditions or ()]
+    lengths = numbers.cut(given.length, given.chunk)
+    return numbers.ladder("numbers", rungs, lengths, content)
 
 
 def open_ladder(

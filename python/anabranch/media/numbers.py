@@ -2,7 +2,7 @@
 
 All renditions have the same cut. The size of a chunk differs from the rendition's mean by at most the
 *spread*, alike in each rendition, as the content of a film would have it. The pattern is fixed: equal
-numbers give equal chunks. The mean over the film is exact.
+numbers give equal chunks. The mean over the film is exact. The first chunks may have known sizes instead.
 """
 
 from __future__ import annotations
@@ -61,18 +61,46 @@ class Rung:
     codecs: str = ""
 
 
-def rung(height: int, mean_bps: int, spread: float) -> Rung:
-    """Return the rendition of a height and a mean rate, with pictures of 16 to 9."""
+def rung(height: int, mean_bps: int, content: Content) -> Rung:
+    """Return the rendition of a height and a mean rate of the pictures, which are 16 to 9."""
     return Rung(
         name=f"{height}p",
         mean_bps=mean_bps,
-        declares_bps=round(mean_bps * (1 + spread)),
+        declares_bps=round(mean_bps * (1 + content.spread)) + content.sound_bps,
         width=2 * round(height * 8 / 9),
         height=height,
     )
 
 
-def ladder(name: str, rungs: Sequence[Rung], chunks_ns: Sequence[int], spread: float) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """The sizes of a film's chunks, apart from the mean rates of its renditions.
+
+    Attributes
+    ----------
+    spread
+        The largest difference of a chunk's rate from the mean of its rendition, as a share of the mean.
+    sizes
+        The rates of the first chunks over the mean. Then the film's mean differs by as much as theirs.
+    sound_bps
+        The rate of sound in chunks of its own; 0 without any.
+    """
+
+    spread: float = SPREAD
+    sizes: Sequence[float] = ()
+    sound_bps: int = 0
+
+    def factors(self, chunks_ns: Sequence[int]) -> list[float]:
+        """Return the rate of each chunk over the mean."""
+        drawn = [1 + self.spread * part for part in _pattern(chunks_ns)]
+        return [*self.sizes[: len(drawn)], *drawn[len(self.sizes) :]]
+
+
+#: The sizes of chunks, unless given.
+USUAL = Content()
+
+
+def ladder(name: str, rungs: Sequence[Rung], chunks_ns: Sequence[int], content: Content) -> dict[str, Any]:
     """Return a ladder as a plan has it (`recorded`).
 
     Parameters
@@ -83,11 +111,10 @@ def ladder(name: str, rungs: Sequence[Rung], chunks_ns: Sequence[int], spread: f
         The renditions.
     chunks_ns
         The length of each chunk.
-    spread
-        The largest difference of a chunk's rate from the mean, as a share of the mean.
+    content
+        The sizes of the chunks.
     """
-    pattern = _pattern(chunks_ns)
-    bytes_of = _HEAD_BYTES + _CHUNK_BYTES * len(chunks_ns)
+    factors = content.factors(chunks_ns)
     renditions = [
         {
             "name": one.name,
@@ -97,22 +124,37 @@ def ladder(name: str, rungs: Sequence[Rung], chunks_ns: Sequence[int], spread: f
             "height": one.height,
             "frame_rate": one.frame_rate,
             "codecs": one.codecs,
-            "playlist": {"path": f"{name}/{one.name}/index.m3u8", "bytes": bytes_of},
-            "init": None,
-            "chunks": [
-                {
-                    "path": f"{name}/{one.name}/{place}.ts",
-                    "offset": None,
-                    "bytes": max(1, round(one.mean_bps * (1 + spread * part) * lasts / 8 / _SECOND)),
-                    "duration_ns": lasts,
-                }
-                for place, (lasts, part) in enumerate(zip(chunks_ns, pattern, strict=True))
-            ],
+            **_media(name, one.name, one.mean_bps, chunks_ns, factors),
         }
         for one in sorted(rungs, key=lambda one: one.declares_bps)
     ]
+    audio = None
+    if content.sound_bps:
+        alike = [1.0] * len(chunks_ns)
+        media = _media(name, "audio", content.sound_bps, chunks_ns, alike)
+        audio = {"name": "audio", "bandwidth_bps": content.sound_bps, **media}
     master = {"path": f"{name}/master.m3u8", "bytes": _HEAD_BYTES * (1 + len(rungs))}
-    return {"name": name, "master": master, "renditions": renditions, "audio": None}
+    return {"name": name, "master": master, "renditions": renditions, "audio": audio}
+
+
+def _media(
+    name: str, track: str, mean_bps: float, chunks_ns: Sequence[int], factors: Sequence[float]
+) -> dict[str, Any]:
+    """Return the playlist and the chunks of a rendition or of the sound."""
+    bytes_of = _HEAD_BYTES + _CHUNK_BYTES * len(chunks_ns)
+    return {
+        "playlist": {"path": f"{name}/{track}/index.m3u8", "bytes": bytes_of},
+        "init": None,
+        "chunks": [
+            {
+                "path": f"{name}/{track}/{place}.ts",
+                "offset": None,
+                "bytes": max(1, round(mean_bps * factor * lasts / 8 / _SECOND)),
+                "duration_ns": lasts,
+            }
+            for place, (lasts, factor) in enumerate(zip(chunks_ns, factors, strict=True))
+        ],
+    }
 
 
 def cut(length_ns: int, chunk_ns: int) -> list[int]:
@@ -144,7 +186,7 @@ def of_master(
     *,
     chunk_ns: int = CHUNK_NS,
     length_ns: int = LENGTH_NS,
-    spread: float = SPREAD,
+    content: Content = USUAL,
     notes: list[Fault] | None = None,
 ) -> dict[str, Any]:
     """Return the ladder of a master playlist or a static DASH manifest by its declared rates.
@@ -158,8 +200,10 @@ def of_master(
         The file or URL of the playlist or manifest as the user wrote it.
     file
         The file.
-    chunk_ns, length_ns, spread
-        Length of a chunk, length of the film, and spread of the sizes.
+    chunk_ns, length_ns
+        Length of a chunk, and length of the film.
+    content
+        The sizes of the chunks. The rates that a playlist declares include the sound.
     notes
         Receives a note about the sizes, and about variants that are left out.
 
@@ -168,16 +212,19 @@ def of_master(
     MediaError
         With every fault of the playlist.
     """
-    found = (_of_manifest if _dash.is_manifest(file) else _of_playlist)(file, spread)
+    found = (_of_manifest if _dash.is_manifest(file) else _of_playlist)(file, content)
+    soft = [one.name for one in found.rungs if one.mean_bps < 1]
+    if content.sound_bps and soft:
+        message = f"the sound has a higher rate than a rendition: {', '.join(soft)}"
+        raise MediaError([Fault(message=message, where=name, hint="a lower `sound`")])
     by = found.cut_by if found.lengths_ns else f"chunks of {chunk_ns / _SECOND:g} s"
-    text = (
-        f"sizes of chunks are by {found.rate} and {by}, with a spread of {100 * spread:g} %: no chunk is read"
-    )
+    spread = f"a spread of {100 * content.spread:g} %"
+    text = f"sizes of chunks are by {found.rate} and {by}, with {spread}: no chunk is read"
     if notes is not None:
         notes += [Fault(message=one, where=name) for one in (*found.notes, text)]
     stem = Path(urlsplit(name).path if is_url(name) else file.name).stem or "master"
     lengths = found.lengths_ns or cut(found.duration_ns or length_ns, chunk_ns)
-    return ladder(stem, found.rungs, lengths, spread)
+    return ladder(stem, found.rungs, lengths, content)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +253,7 @@ class _Declared:
     notes: Sequence[str]
 
 
-def _of_playlist(file: Path, spread: float) -> _Declared:
+def _of_playlist(file: Path, content: Content) -> _Declared:
     """Return the contents of a master playlist."""
     master = _hls.read(file)
     if not master.variants and not master.faults:
@@ -215,7 +262,7 @@ def _of_playlist(file: Path, spread: float) -> _Declared:
         raise MediaError(master.faults)
     variants, left_out = _variants.chosen(master.variants)
     return _Declared(
-        rungs=[_declared(one, spread) for one in variants],
+        rungs=[_declared(one, content) for one in variants],
         lengths_ns=next(filter(None, (_lengths(master, one) for one in variants)), ()),
         duration_ns=None,
         rate="BANDWIDTH",
@@ -224,7 +271,7 @@ def _of_playlist(file: Path, spread: float) -> _Declared:
     )
 
 
-def _of_manifest(file: Path, spread: float) -> _Declared:
+def _of_manifest(file: Path, content: Content) -> _Declared:
     """Return the contents of a DASH manifest."""
     found = _dash.read(file)
     rungs = [
@@ -232,7 +279,7 @@ def _of_manifest(file: Path, spread: float) -> _Declared:
             name=f"{one.height}p-{one.bandwidth_bps // 1000}k"
             if one.height
             else f"{one.bandwidth_bps // 1000}k",
-            mean_bps=one.bandwidth_bps / (1 + spread),
+            mean_bps=one.bandwidth_bps / (1 + content.spread),
             declares_bps=one.bandwidth_bps,
             width=one.width,
             height=one.height,
@@ -251,15 +298,18 @@ def _of_manifest(file: Path, spread: float) -> _Declared:
     )
 
 
-def _declared(variant: Variant, spread: float) -> Rung:
+def _declared(variant: Variant, content: Content) -> Rung:
     """Return the rendition that a variant declares."""
     width, height = variant.size
     average = variant.attributes.get("AVERAGE-BANDWIDTH")
     peak = variant.bandwidth_bps
     return Rung(
         name=f"{height}p" if height else f"{peak // 1000}k",
-        # BANDWIDTH is the rate of the largest chunk (RFC 8216, section 4.3.4.2).
-        mean_bps=float(average) if average else peak / (1 + spread),
+        # BANDWIDTH is the rate of the largest chunk, and both rates include separate sound (RFC 8216,
+        # section 4.3.4.2).
+        mean_bps=(float(average) - content.sound_bps)
+        if average
+        else (peak - content.sound_bps) / (1 + content.spread),
         declares_bps=peak,
         width=width,
         height=height,

@@ -210,6 +210,10 @@ class Numbers(Table):
     spread: Annotated[Share, Field(ge=0, lt=1)] = Field(
         default=0.2, description="largest difference of a chunk's size from the mean"
     )
+    sound: LimitedRate | None = Field(default=None, description="rate of sound in chunks of its own")
+    sizes: Annotated[tuple[Annotated[float, Field(gt=0, le=100)], ...], Field(strict=False)] = Field(
+        default=(), description="sizes of the first chunks over the mean of their rendition"
+    )
 
 
 def _kind_of_ladder(value: object) -> str:
