@@ -74,7 +74,7 @@ def rung(height: int, mean_bps: int, content: Content) -> Rung:
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The sizes of a film's chunks, apart from the mean rates of its renditions.
+    """What determines the sizes of a film's chunks besides the mean rates of the renditions.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Content:
     sizes
         The rates of the first chunks over the mean. Then the film's mean differs by as much as theirs.
     sound_bps
-        The rate of sound in chunks of its own; 0 without any.
+        The rate of separate sound; 0 if there is none.
     """
 
     spread: float = SPREAD

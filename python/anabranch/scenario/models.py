@@ -210,7 +210,7 @@ class Numbers(Table):
     spread: Annotated[Share, Field(ge=0, lt=1)] = Field(
         default=0.2, description="largest difference of a chunk's size from the mean"
     )
-    sound: LimitedRate | None = Field(default=None, description="rate of sound in chunks of its own")
+    sound: LimitedRate | None = Field(default=None, description="rate of separate sound")
     sizes: Annotated[tuple[Annotated[float, Field(gt=0, le=100)], ...], Field(strict=False)] = Field(
         default=(), description="sizes of the first chunks over the mean of their rendition"
     )
