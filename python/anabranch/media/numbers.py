@@ -74,7 +74,7 @@ def rung(height: int, mean_bps: int, content: Content) -> Rung:
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What determines the sizes of a film's chunks besides the mean rates of the renditions.
+    """The sizes of chunks relative to the mean of their rendition, and the separate sound.
 
     Attributes
     ----------
