@@ -253,7 +253,7 @@ $(STAMPS)/module: $(STAMPS)/packages $(RUST_SOURCES) $(if $(wildcard $(MODULE)),
 
 # The module of `make demo`. The package itself is installed when its dependencies are.
 $(STAMPS)/quick: $(STAMPS)/maturin $(RUST_SOURCES) $(if $(wildcard $(MODULE)),,rebuild) | tools
-	@echo "building the simulator; the first time takes a minute or two"
+	@echo "building the simulator; the first time takes three to four minutes on two cores"
 	@$(BIN)/python .ci/building.py $(STAMPS)/quick.log $(MATURIN) --profile quick --skip-install
 	@touch $@
 

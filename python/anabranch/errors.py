@@ -15,6 +15,7 @@ import difflib
 import traceback
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -190,10 +191,14 @@ def shown(value: object) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the valid name that is closest to `name`, or None when none is close."""
-    candidates = sorted(set(names))
-    lowered = {candidate.lower(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    """Return the valid name that is closest to `name`, or None when none is close.
+
+    A folder and an ending that both have, as in `runs/a.toml`, do not make two file names close.
+    """
+    place = PurePath(name.lower())
+    folder, ending = name.lower().removesuffix(place.name), place.suffix
+    lowered = {one.lower().removeprefix(folder).removesuffix(ending): one for one in sorted(set(names))}
+    close = difflib.get_close_matches(place.stem, lowered, n=1, cutoff=0.6)
     return lowered[close[0]] if close else None
 
 

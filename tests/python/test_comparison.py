@@ -293,6 +293,9 @@ def test_the_command_keeps_its_runs_and_goes_on(tmp_path, monkeypatch):
     told = json.loads(again.stdout)
     assert [one["paths"] for one in told["sets"]] == [["wifi"], ["lte"], ["wifi", "lte"]]
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    # No line breaks inside a value.
+    assert re.search(r"<td[^>]*>\d[\d.]*\u00a0±\u00a0\d", page)
+    assert not re.search(r"<td[^>]*>[^<]* ±", page)
     for one in told["added"]:
         assert one["score"]["level"] == 0.975, "5 % for two paths together"
         assert one["sentence"].partition(":")[2] in page

@@ -218,6 +218,15 @@ def test_no_such_scenario():
         loading.load("/")
 
 
+def test_an_equal_ending_or_folder_does_not_make_two_names_near(tmp_path):
+    (tmp_path / "mixed-up.toml").write_text("")
+    with pytest.raises(ScenarioError) as caught:
+        loading.load(tmp_path / "missing.toml")
+    assert "did you mean" not in str(caught.value)
+    with pytest.raises(ScenarioError, match=r"did you mean `.*mixed-up.toml`"):
+        loading.load(tmp_path / "mixedup.toml")
+
+
 @pytest.mark.parametrize("name", ["a/b.toml", "x" * 300, "scenarios/twopaths.toml"])
 def test_odd_names_are_refused(name):
     with pytest.raises(ScenarioError, match="no such scenario"):
