@@ -122,7 +122,7 @@ class PluginError(AnabranchError):
     def __init__(self, raised: BaseException | str) -> None:
         self.error = raised if isinstance(raised, BaseException) else None
         if isinstance(raised, BaseException):
-            raised = "".join(traceback.format_exception(raised)).rstrip("\n")
+            raised = _traceback(raised)
         super().__init__(raised)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -171,6 +171,18 @@ class DefectError(AnabranchError):
         """Return the arguments that make the error again in another process."""
         rule, replay = self._given
         return partial(type(self), replay=replay), (rule,)
+
+
+def _traceback(raised: BaseException) -> str:
+    """Return an exception's traceback, and the nearest valid name if it asked a view for an unknown one."""
+    text = "".join(traceback.format_exception(raised)).rstrip("\n")
+    # Python names the nearest attribute itself from 3.12 on.
+    if not isinstance(raised, AttributeError) or "Did you mean" in text:
+        return text
+    if not type(raised.obj).__module__.startswith("anabranch."):
+        return text
+    hint = did_you_mean(raised.name, [name for name in dir(raised.obj) if not name.startswith("_")])
+    return f"{text}\n  hint: {hint}"
 
 
 def escaped(text: str) -> str:
