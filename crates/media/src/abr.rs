@@ -64,6 +64,13 @@ impl AbrView<'_> {
         self.ladder.renditions[rendition].chunks[self.next].duration().as_secs_f64()
     }
 
+    /// Returns the mean playing time of a rendition's chunks, in seconds.
+    pub fn mean_chunk_s(&self, rendition: usize) -> f64 {
+        let chunks = &self.ladder.renditions[rendition].chunks;
+        let total: f64 = chunks.iter().map(|chunk| chunk.duration().as_secs_f64()).sum();
+        total / chunks.len() as f64
+    }
+
     /// Returns the highest rendition whose declared peak rate is at most `bps`. If none is, returns
     /// the lowest rendition.
     pub fn highest_within(&self, bps: f64) -> usize {

@@ -334,12 +334,14 @@ def raised(what: str, error: BaseException, own: set[str]) -> PluginFault:
     error
         The exception.
     own
-        The plug-in's files. The fault is placed at the innermost line in one of them.
+        The plug-in's files. The fault is placed at the innermost line in one of them. The first note of the
+        exception (`BaseException.add_note`) is the fault's hint.
     """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own]
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     where, line = (show(Path(frames[-1].filename)), frames[-1].lineno) if frames else ("", None)
-    return PluginFault(path=(), message=f"{what}: {said}", where=where, line=line)
+    hint = next(iter(getattr(error, "__notes__", ())), "")
+    return PluginFault(path=(), message=f"{what}: {said}", where=where, line=line, hint=hint)
 
 
 def _check_parameters(plugged: Plugged, given: Mapping[str, Any]) -> None:

@@ -30,6 +30,11 @@ impl Ewma {
         let seen = 1.0 - 0.5_f64.powf(self.weight / self.half_life);
         (seen > 0.0).then(|| self.estimate / seen)
     }
+
+    /// Returns the total weight of the samples.
+    pub(super) const fn weight(&self) -> f64 {
+        self.weight
+    }
 }
 
 /// The smaller of a fast and a slow mean. The result falls quickly and rises slowly.
@@ -52,6 +57,11 @@ impl FastAndSlow {
 
     pub(super) fn get(&self) -> Option<f64> {
         Some(self.fast.get()?.min(self.slow.get()?))
+    }
+
+    /// Returns the total weight of the samples.
+    pub(super) const fn weight(&self) -> f64 {
+        self.fast.weight()
     }
 }
 

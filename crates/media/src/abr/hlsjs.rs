@@ -1,10 +1,12 @@
 //! The rule of hls.js 1.7 (`controller/abr-controller.ts`, `utils/ewma-bandwidth-estimator.ts`).
 
+mod estimator;
+
 use std::collections::BTreeSet;
 
 use anabranch_plugin::Parameters;
 
-use super::estimate::{Ewma, FastAndSlow};
+use self::estimator::Estimate;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample, Loading};
 
 /// The rule of hls.js: the highest rendition that meets two conditions.
@@ -32,6 +34,9 @@ pub(super) struct HlsJs {
     estimate: Estimate,
     /// The renditions whose playlists have arrived. Any other rendition needs one more request.
     known: BTreeSet<usize>,
+    /// The playing time of the last requested chunk, in seconds (`fragCurrent.duration`). `None`
+    /// before the first chunk.
+    current_s: Option<f64>,
     /// The rendition to use after an abandoned download, until a chunk of it has arrived.
     forced: Option<usize>,
     /// Whether to ignore the next sample, because it is of an abandoned download that was already
@@ -39,62 +44,11 @@ pub(super) struct HlsJs {
     taken: bool,
 }
 
-/// The throughput estimator (`EwmaBandWidthEstimator`).
-#[derive(Debug)]
-struct Estimate {
-    /// The estimate before the first sample, bits per second (`abrEwmaDefaultEstimate`).
-    default_bps: f64,
-    throughput: FastAndSlow,
-    first_byte: Ewma,
-}
-
-/// The shortest duration of a throughput sample in seconds (`minDelayMs_`).
-const LEAST_S: f64 = 0.05;
-/// A sample with a higher rate than this, in bytes per second, may be shorter than [`LEAST_S`].
-/// hls.js writes `numBytes / 100000` ms.
-const LEAST_BYTES_PER_S: f64 = 1e8;
-/// The assumed time to first byte before the first measurement, in seconds (`defaultTTFB_`).
-const FIRST_BYTE_S: f64 = 0.1;
-/// The smallest time to first byte that is accepted, in seconds (`sampleTTFB`).
-const LEAST_FIRST_BYTE_S: f64 = 0.005;
 /// The assumed chunk duration before the first chunk, in seconds (`avgDuration`).
 const UNKNOWN_CHUNK_S: f64 = 1.0;
 /// The longest acceptable time to fetch a chunk of a lower rendition, in chunk durations. If it
 /// takes longer, the current download continues.
 const MOST_CHUNKS: f64 = 10.0;
-
-impl Estimate {
-    const fn new((fast, slow): (f64, f64), default_bps: f64) -> Self {
-        let throughput = FastAndSlow::new(fast, slow);
-        Self { default_bps, throughput, first_byte: Ewma::new(slow) }
-    }
-
-    fn bps(&self) -> f64 {
-        self.throughput.get().unwrap_or(self.default_bps)
-    }
-
-    fn first_byte_s(&self) -> f64 {
-        self.first_byte.get().unwrap_or(FIRST_BYTE_S)
-    }
-
-    /// Adds a sample of the time to first byte (`sampleTTFB`). A longer time has a smaller weight.
-    fn answered(&mut self, first_byte_s: f64) {
-        let weight = std::f64::consts::SQRT_2 * (-first_byte_s.powi(2) / 2.0).exp();
-        self.first_byte.sample(weight, first_byte_s.max(LEAST_FIRST_BYTE_S));
-    }
-
-    /// Adds a throughput sample (`sample`): `bytes` arrived within `fetch_s` after the request.
-    ///
-    /// The average time to first byte is subtracted. Any further delay counts as transfer time.
-    fn transferred(&mut self, fetch_s: f64, first_byte_s: f64, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        let least_s = LEAST_S.min(bytes as f64 / LEAST_BYTES_PER_S);
-        let seconds = (fetch_s - first_byte_s.min(self.first_byte_s())).max(least_s);
-        self.throughput.sample(seconds, bytes as f64 * 8.0 / seconds);
-    }
-}
 
 /// The inputs of `findBestLevel`.
 struct Search {
@@ -125,6 +79,7 @@ impl HlsJs {
             half_lives: (fast, slow),
             estimate: Estimate::new((fast, slow), default_bps),
             known: BTreeSet::new(),
+            current_s: None,
             forced: None,
             taken: false,
         })
@@ -137,18 +92,28 @@ impl HlsJs {
         first_byte_s + bits / bps + playlist_s
     }
 
+    /// Returns the assumed playing time of a rendition's next chunk, in seconds (`avgDuration`). It
+    /// is the mean over the rendition's playlist, or the time of the last requested chunk before
+    /// that playlist has arrived.
+    fn chunk_s(&self, view: &AbrView<'_>, rendition: usize) -> f64 {
+        if self.known.contains(&rendition) {
+            view.mean_chunk_s(rendition)
+        } else {
+            self.current_s.unwrap_or(UNKNOWN_CHUNK_S)
+        }
+    }
+
     /// Returns the highest rendition that arrives before the buffer is empty or within the accepted
     /// stall after that (`findBestLevel`).
     fn best(&self, view: &AbrView<'_>, search: &Search) -> Option<usize> {
         (0..=search.most).rev().find(|&at| {
-            let chunk_s = view.last.map_or(UNKNOWN_CHUNK_S, |_| view.chunk_s(at));
+            let chunk_s = self.chunk_s(view, at);
             let up = view.last.is_some_and(|last| at > last);
             let adjusted = search.bps * if up { search.up_factor } else { search.factor };
             // With two chunks in the buffer, the mean rate of the rendition is used, and otherwise
             // its peak rate.
-            let comfortable = view.last.is_some()
-                && search.buffer_s >= 2.0 * chunk_s
-                && search.allowance_s == 0.0;
+            let comfortable = search.allowance_s == 0.0
+                && self.current_s.is_some_and(|current_s| search.buffer_s >= 2.0 * current_s);
             let rate = if comfortable { view.mean_bps(at) } else { view.peak_bps(at) };
             let fetch_s = self.fetch_s(at, rate * chunk_s, adjusted);
             rate <= adjusted && fetch_s < search.buffer_s + search.allowance_s
@@ -182,7 +147,8 @@ impl HlsJs {
             };
             self.best(view, &search)
         };
-        within(0.0).or_else(|| within(view.chunk_s(0).min(self.starvation_s))).unwrap_or(0)
+        let allowance_s = self.current_s.unwrap_or(self.starvation_s).min(self.starvation_s);
+        within(0.0).or_else(|| within(allowance_s)).unwrap_or(0)
     }
 
     /// Returns the rendition to switch down to during a download, and the time to fetch its chunk
@@ -210,18 +176,30 @@ impl HlsJs {
     }
 }
 
+/// Returns the expected size of a chunk before its first byte, in bits (`expectedLen`). A byte range
+/// states the size. Otherwise it is computed from the mean rate of the rendition.
+fn expected_bits(view: &AbrView<'_>, loading: &Loading) -> f64 {
+    let chunk = &view.ladder.renditions[loading.rendition].chunks[view.next];
+    if chunk.offset.is_some() {
+        loading.bytes as f64 * 8.0
+    } else {
+        (view.mean_bps(loading.rendition) * loading.duration_s / 8.0).round() * 8.0
+    }
+}
+
 impl AbrRule for HlsJs {
     fn choose(&mut self, view: &AbrView<'_>) -> AbrDecision {
-        let measured = self.estimate.throughput.get().is_some() && view.last.is_some();
+        let measured = self.estimate.measured_bps().is_some() && view.last.is_some();
         let chosen = if measured { self.next(view) } else { self.first(view) };
         AbrDecision::Fetch(self.forced.unwrap_or(chosen))
     }
 
     fn on_chunk(&mut self, sample: &ChunkSample) {
+        self.known.insert(sample.rendition);
+        self.current_s = Some(sample.duration_s);
         if std::mem::take(&mut self.taken) {
             return;
         }
-        self.known.insert(sample.rendition);
         self.forced = self.forced.filter(|&forced| forced != sample.rendition);
         self.estimate.answered(sample.first_byte_s);
         self.estimate.transferred(sample.fetch_s, sample.first_byte_s, sample.bytes);
@@ -233,6 +211,9 @@ impl AbrRule for HlsJs {
 
     /// Returns whether to abandon the download (`_abandonRulesCheck`).
     fn abandons(&mut self, view: &AbrView<'_>, loading: &Loading) -> bool {
+        // A chunk is requested after its playlist has arrived.
+        self.known.insert(loading.rendition);
+        self.current_s = Some(loading.duration_s);
         let usual_s = self.estimate.first_byte_s();
         if loading.rendition == 0 || loading.since_s <= usual_s.max(loading.duration_s / 2.0) {
             return false;
@@ -247,7 +228,7 @@ impl AbrRule for HlsJs {
             first_byte_s.map(|at| loading.received as f64 * 8.0 / (loading.since_s - at));
         let left_s = match measured {
             Some(bps) => (loading.bytes - loading.received) as f64 * 8.0 / bps,
-            None => loading.bytes as f64 * 8.0 / self.estimate.bps() + usual_s,
+            None => expected_bits(view, loading) / self.estimate.bps() + usual_s,
         };
         if left_s <= view.buffer_s {
             return false;
@@ -364,6 +345,57 @@ mod tests {
         // byte, the estimate would be 5 Mb/s.
         assert_eq!(asked(&[1_000_000, 2_028_000]), Fetch(1));
         assert_eq!(asked(&[1_000_000, 2_029_000]), Fetch(0));
+    }
+
+    #[test]
+    fn one_very_late_first_byte_is_no_measurement() {
+        // Its weight is sqrt(2) exp(-5^2 / 2), less than 0.001. The usual time to first byte stays 0.1
+        // s, and 4 Mb in 5.7 s are 701,754 b/s. 0.7 of that is 491,228 b/s.
+        let seen = [(0, 5.0, 0.8)];
+        let asked = |rates: &[u64]| {
+            let mut rule = measured(&ladder(&RATES), &seen);
+            ask(&mut *rule, &ladder(rates), (1, Some(0)), 20.0)
+        };
+        assert_eq!(asked(&[300_000, 491_000]), Fetch(1));
+        assert_eq!(asked(&[300_000, 492_000]), Fetch(0));
+    }
+
+    #[test]
+    fn the_next_chunk_is_assumed_to_have_the_mean_playing_time() {
+        let mut ladder = ladder(&RATES[..3]);
+        for rendition in &mut ladder.renditions {
+            for (index, chunk) in rendition.chunks.iter_mut().enumerate() {
+                chunk.duration_ns = [2_000_000_000, 6_000_000_000][index % 2];
+            }
+        }
+        // Chunks of 2 s and 6 s alternate, so the mean is 4 s. 16 Mb at 4.75 Mb/s take 3.37 s, and
+        // 5 ms are added. The next chunk plays for 6 s.
+        let seen = [(0, 0.0, 0.8), (1, 0.0, 1.6), (2, 0.0, 3.2)];
+        let asked = |buffer_s| ask(&mut *measured(&ladder, &seen), &ladder, (3, Some(2)), buffer_s);
+        assert_eq!(asked(3.38), Fetch(2));
+        assert_eq!(asked(3.37), Fetch(1));
+    }
+
+    #[test]
+    fn the_size_of_a_chunk_is_unknown_before_its_first_byte() {
+        let given_up = |ladder: &Ladder, buffer_s| {
+            let seen: Vec<_> = (0..4).map(|at| (at, 0.1, RATES[at] as f64 * 4.0 / 10e6)).collect();
+            let mut rule = measured(ladder, &seen);
+            let view = AbrView { ladder, next: 5, last: Some(3), buffer_s, max_buffer_s: 30.0 };
+            let (bytes, received, duration_s) = (RATES[3] / 2, 0, 4.0);
+            let (rendition, since_s, first_byte_s) = (3, 2.1, None);
+            let loading = Loading { rendition, duration_s, bytes, received, since_s, first_byte_s };
+            rule.abandons(&view, &loading)
+        };
+        let mut ladder = ladder(&RATES);
+        ladder.renditions[3].average_bps = Some(4_000_000);
+        // 4 s at the mean rate are 16 Mb. They take 1.6 s at 10 Mb/s after 0.1 s, and rendition 1
+        // takes 0.9 s.
+        assert!(given_up(&ladder, 1.65));
+        assert!(!given_up(&ladder, 1.75));
+        // A byte range states the true size of 32 Mb, which take 3.3 s.
+        ladder.renditions[3].chunks[5].offset = Some(0);
+        assert!(given_up(&ladder, 1.75));
     }
 
     #[test]
