@@ -177,7 +177,7 @@ def _traceback(raised: BaseException) -> str:
     """Return an exception's traceback, and the nearest valid name if it asked a view for an unknown one."""
     text = "".join(traceback.format_exception(raised)).rstrip("\n")
     # Python names the nearest attribute itself from 3.12 on.
-    if not isinstance(raised, AttributeError) or "Did you mean" in text:
+    if not isinstance(raised, AttributeError) or raised.name is None or "Did you mean" in text:
         return text
     if not type(raised.obj).__module__.startswith("anabranch."):
         return text
