@@ -46,6 +46,24 @@ def three_digits(value: float, *, signed: bool = False) -> str:
     return trimmed(f"{value:+,.{digits}f}" if signed else f"{value:,.{digits}f}")
 
 
+def with_half(value: float, wide: float | None, *, least: float = -math.inf) -> str:
+    """Return a mean with half the width of its interval; if that contains zero, with both ends in brackets.
+
+    Parameters
+    ----------
+    value, wide
+        The mean, and half the width of its interval; None is no interval.
+    least
+        The smallest possible value.
+    """
+    text = significant(value, 4)
+    if not wide:
+        return text
+    if value - wide < 0 < value + wide:
+        return f"{text} ({significant(max(value - wide, least), 2)} to {significant(value + wide, 2)})"
+    return f"{text} ± {significant(wide, 2)}"
+
+
 def argument(value: object) -> str:
     """Return a value in the notation of the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)

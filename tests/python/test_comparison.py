@@ -116,6 +116,13 @@ def test_numbers_are_short_and_not_scientific():
     assert one.with_interval(effect(5.0, 4.999, 5.001)) == "5"
     assert one.with_interval(effect(5.0, 4.8, 5.1), level=0.975) == "5 ± 0.2 at 97.5 %"
     assert one.with_interval(effect(5.0, 4.999, 5.001), level=0.975) == "5"
+    # Zero is inside: not even the sign is known. No count is below zero.
+    assert one.with_interval(effect(2.0, -1.5, 12.0), signed=True) == "-1.5 to +12"
+    assert one.with_interval(effect(0.0, -0.02, 0.02), signed=True) == "-0.02 to +0.02"
+    assert one.with_interval(effect(0.0, 0.0, 0.0), signed=True) == "no difference"
+    assert measures.PROGRESSIVE[3].with_interval(effect(2.0, -1.5, 5.5)) == "2 (0 to 5.5)"
+    assert measures.score_text(effect(2.0, -1.5, 5.5), "s", signed=True) == "-1.5 to +5.5 s"
+    assert measures.score_text(effect(0.0, 0.0, 0.0), "s", signed=True) == "no difference"
     assert measures.score_text(effect(5.0, 4.8, 5.1), "s", level=0.975) == "5 ± 0.2 s at 97.5 %"
     assert measures.score_text(effect(5.0, 4.999, 5.001), "s", level=0.975) == "5 s"
 
@@ -214,8 +221,8 @@ def test_an_undecided_verdict_names_the_trials_that_decide():
             f"adding {found.path} to {found.to[0]} is undecided: waiting from 10 to 9.5 s"
         )
         # Student's t of 3 degrees at 0.05 / 2 has 4.18: 4.18 * 0.707 / 2 = 1.48.
-        assert "(-0.5 ± 1.48)" in found.sentence
-        assert found.sentence.count("; ± is the 97.5 % interval; ") == 1
+        assert "(-1.98 to +0.98)" in found.sentence
+        assert found.sentence.count("; the interval has 97.5 %; ") == 1
         # Differences -1, 0.5, -1, -0.5 have the standard deviation 0.71; two comparisons need z = 2.24.
         wanted = ((2.24 + 0.84) * 0.707 / 0.5) ** 2
         assert wanted < found.judgement.needed < wanted + 5

@@ -181,6 +181,24 @@ def test_tables_are_latex_markdown_and_csv():
     assert list(csv.reader(written.text(".csv", heads, lines, left=1).splitlines())) == [list(heads), *lines]
 
 
+def test_a_table_for_a_paper_has_words_units_and_equal_decimals():
+    from anabranch.experiments.table import printed
+
+    rows = [
+        {"paths.wifi.rtt": "20ms", "transport.scheduler": "linux", "runs": 3, "goodput_mbps": 4.0, "goodput_mbps_ci95": 0.123},
+        {"paths.wifi.rtt": "7.5 ms", "transport.scheduler": "ecf", "runs": 3, "goodput_mbps": 10.256, "goodput_mbps_ci95": 0.2},
+        {"paths.wifi.rtt": "1 s", "transport.scheduler": "ecf", "runs": 1, "goodput_mbps": None, "goodput_mbps_ci95": None},
+    ]  # fmt: skip
+    heads, lines = printed(rows, ["paths.wifi.rtt", "transport.scheduler", "runs", "goodput_mbps"], 2)
+    assert heads == ["round-trip time of wifi, ms", "scheduler", "runs", "goodput, Mb/s"]
+    # The median of the half widths is 0.2, which has two significant digits with two decimals.
+    assert lines == [
+        ["20.0", "linux", "3", "4.00 ± 0.12"],
+        ["7.5", "ecf", "3", "10.26 ± 0.20"],
+        ["1,000.0", "ecf", "1", "-"],
+    ]
+
+
 def test_all_faults_of_the_options_are_reported_at_once(tmp_path):
     options = ("--figure", "f.eps", "--width", "wide", "--table", "t.doc", "--report", "no/r.html")
     told = CliRunner().invoke(app, ["results", str(tmp_path), *options])

@@ -235,7 +235,10 @@ def results(
     if sql is None:
         rows = _shortened(rows, headers)
     lines = [[_cell(row, name + width if width else "", name) for name in headers] for row in rows]
-    _written(table, headers, lines, left)
+    if table is not None:
+        from anabranch.experiments.table import printed
+
+        _written(table, *printed(rows, headers, left), left)
     if as_json:
         return
     _console.table(tuple(headers), lines, left=left)
@@ -243,16 +246,13 @@ def results(
         _console.note("no rows")
 
 
-def _written(table: Path | None, heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> None:
-    """Write a table to a file, if one is named."""
-    if table is not None:
-        from anabranch import _files
-        from anabranch.figures import words
-        from anabranch.results import written
+def _written(path: Path, heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> None:
+    """Write a table to a file."""
+    from anabranch import _files
+    from anabranch.results import written
 
-        titles = [*heads[:left], *map(words.metric, heads[left:])]
-        _files.write(table, written.text(table.suffix, titles, lines, left=left), "the table")
-        _console.note(f"table: {table}")
+    _files.write(path, written.text(path.suffix, heads, lines, left=left), "the table")
+    _console.note(f"table: {path}")
 
 
 def left_out(folder: Path, *, earlier: bool = False, shown_by: str = "--earlier") -> None:
@@ -319,7 +319,11 @@ def changes(
         [*(str(row[name]) for name in labels), str(count), *(_difference(row, name, count) for name in names)]
         for row, count in zip(rows, pairs, strict=True)
     ]
-    _written(table, (*labels, "pairs", *names), lines, len(labels))
+    if table is not None:
+        from anabranch.figures import words
+
+        heads = [words.key(name) if "." in name else name for name in labels]
+        _written(table, [*heads, "pairs", *map(words.metric, names)], lines, len(labels))
     if not as_json:
         _console.table((*labels, "pairs", *names), lines, left=len(labels))
 
@@ -332,6 +336,8 @@ def _difference(row: Mapping[str, Any], name: str, most: int) -> str:
     if value is None:
         return "-"
     count = row[name + compared.PAIRS]
+    if value == low == high == 0:
+        return "no difference"
     text = f"{value:+.3g}" if low is None or high is None else f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
     return text if count == most else f"{text}, {count} {'pair' if count == 1 else 'pairs'}"
 
@@ -366,10 +372,12 @@ def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
     value, width = row.get(name), row.get(interval)
     if value is None:
         return "-"
-    from anabranch._numbers import significant
+    from anabranch._numbers import significant, with_half
+    from anabranch.metrics.score import RATE
 
-    text = significant(value, 4)
-    return text if width is None else f"{text} ± {significant(width, 2)}"
+    if width is None:
+        return significant(value, 4)
+    return with_half(value, width, least=-math.inf if name == RATE else 0.0)
 
 
 def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> None:

@@ -61,7 +61,9 @@ class Measure:
     def with_interval(self, effect: Effect, *, signed: bool = False, level: float = LEVEL) -> str:
         """Return the text of a mean or a difference, with the larger side of its interval.
 
-        The text names the level of the interval unless it is 95 %.
+        A difference whose interval contains zero is printed as that interval, `-3 to +12`, because not even
+        its sign is known. A mean has it in brackets: `4 (0 to 11)`. The text names the level of the interval
+        unless it is 95 %.
         """
         if effect.value is None:
             return "-"
@@ -69,7 +71,15 @@ class Measure:
         if effect.low is None or effect.high is None:
             return text
         width = self.number(max(effect.value - effect.low, effect.high - effect.value))
-        return text if width == "0" else f"{text} ± {width}{at_level(level)}"
+        if width == "0":
+            return "no difference" if signed and text in ("+0", "-0") else text
+        if effect.low < 0 < effect.high:
+            # Only some scores and differences can be below zero.
+            low = effect.low if signed or self.column in ("", score.RATE) else 0.0
+            low_text, high_text = (self.number(end, signed=signed) for end in (low, effect.high))
+            reach = f"{low_text} to {high_text}"
+            return f"{reach if signed else f'{text} ({reach})'}{at_level(level)}"
+        return f"{text} ± {width}{at_level(level)}"
 
     def least(self, before: float) -> float:
         """Return the smallest difference that matters, in the results' unit, for a value without the path."""
@@ -180,7 +190,9 @@ TRANSFER = (
 def score_text(effect: Effect, unit: str, *, signed: bool = False, level: float = LEVEL) -> str:
     """Return a score, or a difference of scores, with its interval at a level, and its unit."""
     text = Measure(column="", name="score").with_interval(effect, signed=signed)
-    return f"{text} {unit}{at_level(level) if '±' in text else ''}"
+    if not any(letter.isdigit() for letter in text):
+        return text
+    return f"{text} {unit}{at_level(level) if '±' in text or ' to ' in text else ''}"
 
 
 def at_level(level: float) -> str:

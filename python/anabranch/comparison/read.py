@@ -52,7 +52,7 @@ class Comparison:
     added: tuple[verdict.Added, ...]
     terms: price.Terms
     fidelity: fidelity.Fidelity
-    settings: str
+    settings: str = ""
 
     @property
     def sentences(self) -> list[str]:

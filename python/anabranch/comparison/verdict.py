@@ -168,9 +168,12 @@ def _words(
 
 def _level(words: Sequence[str], judgement: judging.Judgement | None) -> str:
     """Return the level of a sentence's intervals in words; empty for 95 % or without intervals."""
-    if judgement is None or judgement.level == paired.LEVEL or not any("±" in one for one in words):
+    if judgement is None or judgement.level == paired.LEVEL:
         return ""
-    return f"± is the {100 * judgement.level:.3g} % interval"
+    level = f"{100 * judgement.level:.3g} %"
+    if any("±" in one for one in words):
+        return f"± is the {level} interval"
+    return f"the interval has {level}" if any(" to +" in one for one in words) else ""
 
 
 def _sentence(

@@ -99,7 +99,7 @@ def _without_zeros(
 ) -> tuple[list[str], list[list[str]], list[str]]:
     """Return a table without the measures that are zero in every cell, and the names of these measures."""
     measures = range(words, len(heads))
-    zeros = [place for place in measures if lines and all(line[place] in ("0 ± 0", "0") for line in lines)]
+    zeros = [place for place in measures if lines and all(line[place] == "0" for line in lines)]
     kept = [place for place in range(len(heads)) if place not in zeros]
     rest = [[line[place] for place in kept] for line in lines]
     return [heads[place] for place in kept], rest, [heads[place] for place in zeros]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch._distributions import student_quantile
 from anabranch.errors import Fault, InputError, did_you_mean
+from anabranch.metrics import score
 from anabranch.results.read import Reader
 from anabranch.results.tables import HEAD, TABLES
 from anabranch.results.worlds import WORLD
@@ -22,8 +23,11 @@ class StandstillWarning(UserWarning):
     """A warning that some runs stopped sending although data was left."""
 
 
-#: The metrics to show for each cell, if the runs have them.
+#: The metrics to show for each cell, if the runs have them: the score of the application first.
 SHOWN = (
+    score.WAITING,
+    score.RATE,
+    "bitrate_mean_mbps",
     "picture_discards",
     "buffer_underflows",
     "recovery_time_s",
@@ -58,7 +62,7 @@ def means(
     by
         The columns that make a cell.
     metrics
-        Columns to take the mean of; if empty, those of `SHOWN` that the runs have.
+        Columns to take the mean of; if empty, those of `SHOWN` that are not zero in every run.
     earlier
         Include runs of earlier sources and other cells; `by` then has the column that distinguishes them.
 
@@ -85,12 +89,28 @@ def means(
         raise InputError(faults)
     if not frame.height:
         return []
-    chosen = metrics or [name for name in SHOWN if name in numbers]
+    chosen = metrics or shown(frame, numbers)
     if not metrics:
         # Means only cover the runs that started.
         chosen = [*chosen, *(name for name in SHORT if _count(frame, name))]
     drawn = WORLD in frame.columns and WORLD not in by
     return [_row(row, by, chosen) for row in _cells(frame, by, chosen, drawn=drawn).iter_rows()]
+
+
+def shown(frame: polars.DataFrame, numbers: Sequence[str]) -> list[str]:
+    """Return the columns of `SHOWN` that some run has another value of than zero.
+
+    If every value of every column is zero, all columns are returned.
+
+    Parameters
+    ----------
+    frame
+        The runs.
+    numbers
+        The numeric columns.
+    """
+    known = [name for name in SHOWN if name in numbers]
+    return [name for name in known if (frame[name].drop_nulls() != 0).any()] or known
 
 
 def _cells(

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch._numbers import argument
 from anabranch.errors import Fault, InputError, did_you_mean
-from anabranch.results import paired, store
+from anabranch.results import paired, store, summary
 from anabranch.results.read import present_runs
 from anabranch.results.store import HEAD
-from anabranch.results.summary import SHOWN
 from anabranch.results.worlds import Pair, by_pair, is_exact, of_cells, pair_of
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def differences(
         A value of one of the grid's keys, `linux`, or key and value, `transport.scheduler=linux`. A cell is
         compared with the one that has this value and is the same in all other keys.
     metrics
-        Columns to take differences of; if empty, those of `SHOWN` that the runs have.
+        Columns to take differences of; if empty, those of `SHOWN` that are not zero in every run.
     relative
         Changes of the mean in percent instead of differences.
 
@@ -99,19 +98,16 @@ def differences(
 def short(folder: Path, value: str, *, relative: bool = False) -> list[dict[str, Any]]:
     """Return differences in at most `_SHORT` columns: labels, `pairs`, and some metrics with intervals.
 
-    The score of the application comes first, then the metrics of `SHOWN` that the runs have.
+    The columns are those of `SHOWN` that are not zero in every run. The score of the application comes first.
 
     Parameters
     ----------
     folder, value, relative
         As of `differences`.
     """
-    from anabranch.metrics import score
-
     frame = present_runs(folder)
-    first = [name for name in (score.WAITING, score.RATE) if name in frame.columns]
     labels = [name for name in of_cells(store.made(folder).labels) if name in frame.columns]
-    chosen = [*first, *_metrics(frame, ())][: max(1, (_SHORT - len(labels) - 1) // 3)]
+    chosen = _metrics(frame, ())[: max(1, (_SHORT - len(labels) - 1) // 3)]
     result = []
     for row in differences(folder, value, chosen, relative=relative):
         one = {name: row[name] for name in labels}
@@ -177,7 +173,7 @@ def _metrics(frame: polars.DataFrame, metrics: Sequence[str]) -> list[str]:
     ]
     if faults:
         raise InputError(faults)
-    return list(metrics) or [name for name in SHOWN if name in numbers]
+    return list(metrics) or summary.shown(frame, numbers)
 
 
 def _same_but(one: Sequence[Any], other: Sequence[Any], at: int) -> bool:
