@@ -166,6 +166,35 @@ def test_the_figure_has_lines_bands_and_words():
         assert colours.LINES[name].lower() in svg.lower()
 
 
+def test_lines_differ_without_colour_and_the_axis_begins_at_zero():
+    """A grey print has marks and dashes only."""
+    chart = picture().chart.to_dict(validate=False)
+    _, line, dots = chart["vconcat"][0]["spec"]["layer"]
+    assert line["encoding"]["strokeDash"]["scale"]["range"][:2] == [[1, 0], [6, 2]]
+    marks = dots["encoding"]["shape"]["scale"]["range"]
+    assert len(set(marks)) == len(marks) == 2
+    assert line["encoding"]["y"]["scale"]["zero"] is True
+    assert line["encoding"]["y"]["title"] == ["goodput, Mb/s", "band: 95 % interval"]
+
+
+def test_a_band_of_counts_does_not_reach_below_zero():
+    # Trials of 0, 1 and 2: a mean of 1 and half an interval of 4.303 / 3**0.5 = 2.48.
+    own = [{**row, "goodput_mbps": float(row["run"])} for row in rows(GRID)]
+    points = axes.picture(own, ["goodput_mbps"], axes.of(own, list(GRID))).data
+    assert {(row["low"], round(row["high"], 2)) for row in points} == {(0.0, 3.48)}
+    # One trial of less than zero: the metric can be negative.
+    for row in own:
+        row["goodput_mbps"] -= 1
+    points = axes.picture(own, ["goodput_mbps"], axes.of(own, list(GRID))).data
+    assert {round(row["low"], 2) for row in points} == {-2.48}
+
+
+def test_an_axis_of_a_cross_names_a_missing_zero():
+    own = [{"left": 4.0, "right": 5.0}, {"left": 3.0, "right": 6.0}]
+    assert study._not_from_zero("goodput, Mb/s", own, "left") == "goodput, Mb/s (axis not from 0)"
+    assert study._not_from_zero("goodput, Mb/s", [{"left": 0.0, "right": 5.0}], "left") == "goodput, Mb/s"
+
+
 # -- tables --------------------------------------------------------------------------------------------
 
 

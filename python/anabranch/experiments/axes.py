@@ -168,7 +168,8 @@ def _points(
                 "colour": colour,
                 "x": x,
                 "mean": mean,
-                "low": None if half is None else mean - half,
+                # A metric that cannot be negative has no band below zero.
+                "low": None if half is None else mean - half if min(values) < 0 else max(mean - half, 0.0),
                 "high": None if half is None else mean + half,
                 "runs": len(own),
             }

@@ -93,10 +93,14 @@ def _measure(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
         places = 2 - math.floor(math.log10(max(sizes)))
     places = min(max(places, 0), _MOST_PLACES)
 
+    least = -math.inf if name == RATE else 0.0
+
     def cell(value: float | None, half: float | None) -> str:
         if value is None:
             return "-"
         text = f"{value + 0.0:,.{places}f}"
+        if half and value - half < 0 < value + half:
+            return f"{text} ({max(value - half, least):,.{places}f} to {value + half:,.{places}f})"
         return f"{text} ± {half:,.{places}f}" if half else text
 
     return [cell(value, half) for value, half in zip(values, wide, strict=True)]

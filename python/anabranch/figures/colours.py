@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 
@@ -57,6 +57,9 @@ LINES: Mapping[str, str] = {
 #: Colours for names that have none, in the order in which they are taken; the last may be used several times.
 _OTHERS = ("#666666", "#117733", "#882255", "#332288", "#44AA99")
 OTHER_COLOUR = _OTHERS[0]
+
+#: The dash patterns of lines, the solid one first.
+_DASHES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2), (4, 4), (10, 3, 2, 3, 2, 3))
 
 #: The share of a colour that remains in the next colour of its family.
 _LIGHTER = 0.55
@@ -118,6 +121,11 @@ def of_lines(names: Sequence[str]) -> dict[str, str]:
     others = [name for name in dict.fromkeys(names) if name not in found]
     found |= {name: free[place % len(free)] for place, name in enumerate(others)}
     return {name: found[name] for name in dict.fromkeys(names)}
+
+
+def of_dashes(names: Collection[str]) -> list[tuple[int, ...]]:
+    """Return the dash pattern of each of some lines: lengths of strokes and gaps."""
+    return [_DASHES[place % len(_DASHES)] for place in range(len(names))]
 
 
 def _lighter(colour: str, share: float) -> str:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 _WIDTH, _HEIGHT = 230, 160
+#: The meaning of the band, below the title of the vertical axis.
+BAND = "band: 95 % interval"
 #: The most panels in a row.
 _COLUMNS = 3
 
@@ -67,14 +69,37 @@ def _metric(
     base = alt.Chart(look.values(points))
     legend = None if not colour else alt.Legend(symbolOpacity=1, titleFontWeight="normal")
     shown = alt.Color("colour:N", title=colour, scale=scale, sort=None, legend=legend)
-    y = alt.Y("mean:Q", title=words.metric(name), scale=alt.Scale(zero=False, nice=True))
-    dashes = len({row["line"] for row in points}) > len(found)
-    dash = {"strokeDash": alt.StrokeDash("line:N", title=None, sort=None)} if dashes else {}
+    # Rates, counts and times begin at zero.
+    y = alt.Y("mean:Q", title=_titles(name, points), scale=alt.Scale(zero=True, nice=True))
+    # Marks and dashes distinguish lines in a grey print. They follow the colour unless lines need more.
+    several = len({row["line"] for row in points}) > len(found)
+    marks = colours.of_schedulers(list(found))
+    dashed = (
+        alt.StrokeDash("line:N", title=None, sort=None)
+        if several
+        else alt.StrokeDash(
+            "colour:N",
+            title=colour,
+            scale=alt.Scale(domain=list(found), range=[list(one) for one in colours.of_dashes(found)]),
+            sort=None,
+            # The marks of the legend would have dashed borders.
+            legend=None,
+        )
+    )
+    shape = alt.Shape(
+        "colour:N",
+        title=colour,
+        scale=alt.Scale(domain=list(marks), range=list(marks.values())),
+        sort=None,
+        legend=legend,
+    )
     band = base.mark_area(opacity=0.18).encode(
         x=x, y=alt.Y("low:Q", title=""), y2="high:Q", color=shown, detail="line:N"
     )
-    line = base.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=shown, detail="line:N", **dash)
-    dots = base.mark_circle(size=22, opacity=1).encode(x=x, y=y, color=shown, detail="line:N")
+    line = base.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=shown, detail="line:N", strokeDash=dashed)
+    dots = base.mark_point(filled=True, size=38, opacity=1).encode(
+        x=x, y=y, color=shown, shape=shape, detail="line:N"
+    )
     chart = alt.layer(band, line, dots).properties(width=_WIDTH, height=_HEIGHT)
     if panel is None:
         return chart
@@ -82,3 +107,10 @@ def _metric(
         "panel:N", title=panel, sort=None, header=alt.Header(labelFontSize=10, titleFontWeight="normal")
     )
     return chart.facet(head, columns=_COLUMNS)
+
+
+def _titles(name: str, points: Sequence[Mapping[str, Any]]) -> str | list[str]:
+    """Return the title of the vertical axis, with the meaning of the band if there is one."""
+    has_band = any(row["low"] is not None and row["low"] < row["high"] for row in points)
+    title = words.metric(name)
+    return [title, BAND] if has_band else title

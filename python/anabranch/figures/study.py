@@ -35,6 +35,10 @@ CROSSES = (
     ("throughput-delay", "srtt_ms", "goodput_mbps", True),
     ("stall-quality", "stalled_share", "resolution_mean", True),
 )
+#: The meaning of the dark line on a bar, below the title of the vertical axis.
+_INTERVAL = "line: 95 % interval"
+#: The words on an axis that does not begin at zero.
+_BROKEN = "(axis not from 0)"
 #: The text below an axis that is reversed.
 _TURNED = "\N{LEFTWARDS ARROW} more \N{MIDDLE DOT} less \N{RIGHTWARDS ARROW} (better is up and right)"
 _WIDTH, _HEIGHT, _STEP = 190, 130, 15
@@ -107,9 +111,10 @@ def _panels(
         if own:
             base = alt.Chart(look.values(_kept(own, ("series", by, metric))))
             series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
+            has_interval = any(cell.get(f"{metric}_ci95") for cell in cells if cell["row"] == name)
             height = alt.Y(
                 f"mean({metric}):Q",
-                title=words.metric(metric),
+                title=[words.metric(metric), _INTERVAL] if has_interval else words.metric(metric),
                 scale=_from_zero([row[metric] for row in own]),
                 axis=alt.Axis(tickCount=5),
             )
@@ -161,6 +166,11 @@ def _from_zero(values: Sequence[float]) -> alt.Scale:
     import altair as alt
 
     return alt.Scale(zero=True) if any(values) else alt.Scale(domain=[0, 1])
+
+
+def _not_from_zero(title: str, rows: Sequence[Row], end: str) -> str:
+    """Return an axis title that names a missing zero. `end` is the column with the lower ends."""
+    return f"{title} {_BROKEN}" if min(row[end] for row in rows) > 0 else title
 
 
 def _around(values: Sequence[float], *, reverse: bool = False) -> alt.Scale:
@@ -262,13 +272,14 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
         base = alt.Chart(look.values(own))
         x = alt.X(
             "across:Q",
-            title=[words.metric(across), _TURNED] if turned else words.metric(across),
+            title=[_not_from_zero(words.metric(across), own, "left"), *([_TURNED] if turned else [])],
             scale=_around([row["right"] for row in own], reverse=turned),
             # A label that is moved inside at the end of an axis would overlap the next one.
             axis=alt.Axis(tickCount=4, labelFlush=False),
         )
         height = _around([row["high"] for row in own])
-        y = alt.Y("up:Q", title=words.metric(up), scale=height, axis=alt.Axis(tickCount=5))
+        title = _not_from_zero(words.metric(up), own, "low")
+        y = alt.Y("up:Q", title=title, scale=height, axis=alt.Axis(tickCount=5))
         flat = base.mark_rule(color="#999999").encode(x=alt.X("left:Q", title=""), x2="right:Q", y=y)
         tall = base.mark_rule(color="#999999").encode(y=alt.Y("low:Q", title=""), y2="high:Q", x=x)
         shape = alt.Shape(
