@@ -12,6 +12,7 @@ pub(crate) mod starlink;
 use anabranch_units::Seed;
 
 use crate::ConfigError;
+use crate::load::{ByLoad, LoadTrace};
 use crate::service::{Service, Stepwise};
 use crate::trace::{Opportunities, Recorded, Trace};
 
@@ -36,6 +37,8 @@ pub enum Model {
     Starlink(StarlinkModel),
     /// A recording.
     Trace(Trace),
+    /// Two recordings, for light and for heavy load.
+    LoadTrace(LoadTrace),
 }
 
 impl Model {
@@ -51,23 +54,34 @@ impl Model {
             Self::Nr(model) => model.check(),
             Self::Starlink(model) => model.check(),
             Self::Trace(trace) => trace.check(),
+            Self::LoadTrace(trace) => trace.check(),
         }
     }
 
     /// Creates the service of a link with this name.
     pub(crate) fn service(&self, name: &str, seed: Seed) -> Box<dyn Service + Send> {
         let luck = || seed.stream(&format!("link.{name}.model"));
+        let recorded = |trace: &Trace, luck| -> Box<dyn Service + Send> {
+            match trace {
+                Trace::Steps { steps, repeat } => {
+                    Box::new(Stepwise::new(Recorded::new(steps.clone(), *repeat), luck))
+                }
+                Trace::Opportunities { at, bytes } => {
+                    Box::new(Opportunities::new(at.clone(), *bytes))
+                }
+            }
+        };
         match self {
             Self::Lte(model) => Box::new(model.radio(name, seed)),
             Self::Nr(model) => Box::new(model.radio(name, seed)),
             Self::Starlink(model) => {
                 Box::new(Stepwise::new(Starlink::new(model, name, seed), luck()))
             }
-            Self::Trace(Trace::Steps { steps, repeat }) => {
-                Box::new(Stepwise::new(Recorded::new(steps.clone(), *repeat), luck()))
-            }
-            Self::Trace(Trace::Opportunities { at, bytes }) => {
-                Box::new(Opportunities::new(at.clone(), *bytes))
+            Self::Trace(trace) => recorded(trace, luck()),
+            Self::LoadTrace(trace) => {
+                let light =
+                    recorded(&trace.light, seed.stream(&format!("link.{name}.model.light")));
+                Box::new(ByLoad::new(trace, light, recorded(&trace.heavy, luck())))
             }
         }
     }

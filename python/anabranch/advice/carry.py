@@ -57,7 +57,7 @@ def _absolute(raw: dict[str, Any], folder: Path) -> None:
     for _, table in _follow.places(raw):
         given = table.get("trace")
         if isinstance(given, dict):
-            given["file"] = full(given.get("file"))
+            given |= {key: full(given[key]) for key in ("file", "light") if key in given}
         elif given is not None:
             table["trace"] = full(given)
     application = raw.get("application")

@@ -91,7 +91,8 @@ def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
     for _, table in _follow.places(loaded.scenario.model_dump(mode="json")):
         trace = table.get("trace")
         if isinstance(trace, dict):
-            yield Path(trace["file"]), "a recording that the scenario follows"
+            for file in filter(None, (trace["file"], trace["light"])):
+                yield Path(file), "a recording that the scenario follows"
     for named in loaded.plugins.values():
         for plugged in named.values():
             for file in plugged.source.files:

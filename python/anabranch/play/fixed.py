@@ -60,7 +60,8 @@ class Fixed:
             if isinstance(given, str):
                 table["trace"] = str(self.path.parent / given)
             elif isinstance(given, dict):
-                table["trace"] = {**given, "file": str(self.path.parent / given["file"])}
+                files = {key: str(self.path.parent / given[key]) for key in ("file", "light") if key in given}
+                table["trace"] = {**given, **files}
         return raw
 
     def setup(self) -> dict[str, Any]:

@@ -51,27 +51,30 @@ def locate(
     faults: list[Fault] = []
     for path, table in places(raw):
         given = table.get("trace")
-        name = given.get("file") if isinstance(given, dict) else given
-        if not isinstance(name, str):
-            continue
-        here: KeyPath = (*path, "trace")
-        found = films.locate(name, folders)
-        if found is None:
-            faults.append(source.fault(here, f"no such trace: `{name}`"))
-            continue
-        full = str(found.resolve())
-        table["trace"] = {**given, "file": full} if isinstance(given, dict) else full
-        try:
-            facts = _facts(given)
-            trace = _read(full, name, facts, _files.state(found))
-        except InputError as error:
-            faults += error.faults
-            continue
-        warnings += [doubt for doubt in traces.doubts(trace, name, facts) if doubt not in warnings]
-        parent = raw[path[0]][path[1]]  # type: ignore[index]
-        if path[0] == "paths" and not trace.has_delays and not _has_delay(parent):
-            hint = 'for example rtt = "50 ms": the trace has no delays'
-            faults.append(source.fault((*path[:2], "rtt"), "missing key: `rtt`", hint=hint))
+        for key in ("file", "light") if isinstance(given, dict) else ("file",):
+            name = given.get(key) if isinstance(given, dict) else given
+            if not isinstance(name, str):
+                continue
+            here: KeyPath = (*path, "trace")
+            found = films.locate(name, folders)
+            if found is None:
+                faults.append(source.fault(here, f"no such trace: `{name}`"))
+                continue
+            full = str(found.resolve())
+            now = table["trace"]
+            table["trace"] = {**now, key: full} if isinstance(now, dict) else full
+            try:
+                facts = _facts(given)
+                trace = _read(full, name, facts, _files.state(found))
+            except InputError as error:
+                faults += error.faults
+                continue
+            warnings += [doubt for doubt in traces.doubts(trace, name, facts) if doubt not in warnings]
+            parent = raw[path[0]][path[1]]  # type: ignore[index]
+            if path[0] == "paths" and not trace.has_delays and not _has_delay(parent):
+                hint = 'for example rtt = "50 ms": the trace has no delays'
+                fault = source.fault((*path[:2], "rtt"), "missing key: `rtt`", hint=hint)
+                faults += [fault] if fault not in faults else []
     return raw, faults
 
 
@@ -116,10 +119,18 @@ def model(table: ScenarioPath | Link, way: str, *, seed: int, run: int) -> dict[
     own = table.down if way == "down" else table.up
     recording = own.trace or table.trace
     if recording is not None:
-        trace = _trace(recording)
-        if recording.start == "random":
-            trace = trace.begun_at(place(table.name, seed=seed, run=run))
-        return trace.plan(repeat=recording.repeat)
+        share = place(table.name, seed=seed, run=run) if recording.start == "random" else 0.0
+        heavy = _recorded(recording, recording.file, share)
+        if recording.light is None:
+            return heavy
+        return {
+            "load": {
+                "light": _recorded(recording, recording.light, share),
+                "heavy": heavy,
+                "light_bytes": recording.light_bytes,
+                "idle_ns": recording.light_after or 0,
+            }
+        }
     given = table.model
     return None if given is None else {given.name: given.plan(way, table.name)}
 
@@ -150,15 +161,19 @@ def random_starts(raw: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _trace(recording: Recording) -> traces.Trace:
-    """Return a recording of a validated scenario."""
-    return _read(recording.file, recording.file, recording.facts, _files.state(Path(recording.file)))
+def _recorded(recording: Recording, file: str, share: float) -> dict[str, Any]:
+    """Return the plan's description of a file of a recording that begins at a share of its length."""
+    trace = _read(file, file, recording.facts, _files.state(Path(file)))
+    return (trace.begun_at(share) if share else trace).plan(repeat=recording.repeat)
 
 
 def likely_bps(link: dict[str, Any]) -> float:
     """Return a cautious estimate of the rate that TCP gets on a link of the plan."""
     cap = link["rate_bps"] or 1e9
     kind, settings = next(iter((link.get("model") or {"fixed": {}}).items()))
+    if kind == "load":
+        parts = (likely_bps({**link, "model": settings[part]}) for part in ("light", "heavy"))
+        return min(parts)
     expected: float = cap
     if kind in MODELS:
         expected = module().likely_bps(json.dumps({kind: settings}))

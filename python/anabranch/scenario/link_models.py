@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from anabranch.errors import did_you_mean, shown
 from anabranch.plugins import listed
 from anabranch.scenario import units
-from anabranch.scenario._base import LimitedRate, Name, PositiveTime, Share, Table, Time, quantity
+from anabranch.scenario._base import LimitedRate, Name, PositiveTime, Share, Size, Table, Time, quantity
 from anabranch.traces._facts import Gaps, RateUnit, RecordingFacts, TimeUnit
 
 if TYPE_CHECKING:
@@ -149,6 +149,12 @@ class Recording(Table):
         default="hold", description="what a time without rows is: unchanged, an outage, or left out"
     )
 
+    light: str | None = Field(default=None, description="a recording of the same link under light load")
+    light_bytes: Size | None = Field(default=None, description="the first bytes of a burst, which it serves")
+    light_after: Time | None = Field(
+        default=None, description="the time without a packet in the queue after which a burst begins"
+    )
+
     @property
     def facts(self) -> RecordingFacts:
         """The facts about the recording that its file does not state."""
@@ -160,6 +166,17 @@ class Recording(Table):
         if self.start == "random" and not self.repeat:
             message = "a random start in a recording that does not repeat"
             raise _fault(message, 'leave `repeat = false` out, or `start = "random"`')
+        return self
+
+    @model_validator(mode="after")
+    def _light(self) -> Self:
+        """Refuse a recording under light load without its bytes, and its keys without that recording."""
+        if self.light is not None and self.light_bytes is None:
+            message = "a recording under light load without `light_bytes`"
+            raise _fault(message, 'for example light_bytes = "15 kB"')
+        if self.light is None and (self.light_bytes is not None or self.light_after is not None):
+            message = "`light_bytes` and `light_after` belong to a recording under light load"
+            raise _fault(message, 'for example light = "light.csv"')
         return self
 
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_link::model::{LteModel, ModelFault, NrModel, StarlinkModel};
-use anabranch_link::{ConfigError, Model, Trace, TraceStep, WifiModel};
+use anabranch_link::{ConfigError, LoadTrace, Model, Trace, TraceStep, WifiModel};
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
@@ -13,6 +13,8 @@ use crate::fault::PlanError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelPlan {
+    /// Two recordings of one link, under light and under heavy load.
+    Load(LoadPlan),
     /// A cellular radio.
     Lte(LteModel),
     /// A 5G radio.
@@ -55,6 +57,50 @@ pub struct OpportunitiesPlan {
     pub opportunity_bytes: u64,
 }
 
+/// Two recordings of one link; see [`LoadTrace`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadPlan {
+    /// The recording under light load.
+    pub light: RecordingPlan,
+    /// The recording under heavy load.
+    pub heavy: RecordingPlan,
+    /// The number of bytes at the beginning of a burst that the light recording serves.
+    pub light_bytes: u64,
+    /// The time without a packet after which a burst begins.
+    pub idle_ns: u64,
+}
+
+/// One recording.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordingPlan {
+    /// Recorded delivery opportunities.
+    Opportunities(OpportunitiesPlan),
+    /// Recorded rates, delays and losses.
+    Steps(StepsPlan),
+}
+
+impl RecordingPlan {
+    fn trace(&self) -> Result<Trace, ConfigError> {
+        match self {
+            Self::Opportunities(plan) => Ok(plan.trace()),
+            Self::Steps(plan) => plan.trace(),
+        }
+    }
+}
+
+impl LoadPlan {
+    fn trace(&self) -> Result<LoadTrace, ConfigError> {
+        Ok(LoadTrace {
+            light: self.light.trace()?,
+            heavy: self.heavy.trace()?,
+            light_bytes: self.light_bytes,
+            idle: Duration::from_nanos(self.idle_ns),
+        })
+    }
+}
+
 impl StepsPlan {
     fn trace(&self) -> Result<Trace, ConfigError> {
         let length = self.begin_ns.len();
@@ -94,6 +140,7 @@ impl ModelPlan {
     /// Returns an error for settings that a link cannot have.
     pub fn model(&self) -> Result<Option<Model>, ConfigError> {
         Ok(Some(match self {
+            Self::Load(plan) => Model::LoadTrace(plan.trace()?),
             Self::Lte(model) => Model::Lte(model.clone()),
             Self::Opportunities(plan) => Model::Trace(plan.trace()),
             Self::Nr(model) => Model::Nr(model.clone()),
@@ -110,7 +157,7 @@ impl ModelPlan {
             Self::Nr(model) => Some(model.likely_bps()),
             Self::Starlink(model) => Some(model.likely_bps()),
             Self::Wifi(model) => Some(model.likely_bps()),
-            Self::Opportunities(_) | Self::Steps(_) => None,
+            Self::Load(_) | Self::Opportunities(_) | Self::Steps(_) => None,
         }
     }
 
