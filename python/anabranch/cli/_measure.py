@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 @guarded
 def measure(
-    url: Annotated[str, typer.Argument(metavar="URL", help="A file, or an HLS playlist (.m3u8).")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="A film or file, or an HLS playlist (.m3u8).")],
     paths: Annotated[
         str | None,
         typer.Option(metavar="NAME,NAME", help="Interfaces, instead of all with a route to the server."),
@@ -31,6 +31,9 @@ def measure(
     limit: Annotated[
         str, typer.Option(metavar="TIME", help="Film that each session plays, or time of a download.")
     ] = "60s",
+    player: Annotated[
+        str, typer.Option(metavar="NAME", help="Player of a stream: model, vlc or hlsjs.")
+    ] = "model",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write a page about the measurement.")
@@ -49,7 +52,7 @@ def measure(
 
     The sessions of each trial take turns. Nothing on the host is changed. The server must speak MPTCP, and
     this host needs the program `ip` (iproute2). An HLS stream is played by a model of a player, other files
-    are downloaded.
+    are downloaded. With --player, VLC or hls.js plays in real time, through a relay on 127.0.0.1.
 
     Prints the mean goodput, start-up time, time in stalls and height of each arm, each path's share of the
     bytes, and whether all paths together are better than the best one alone. With CAP_NET_RAW, packet headers
@@ -61,6 +64,7 @@ def measure(
       anabranch measure https://example.org/film/master.m3u8 --dry-run
       anabranch measure https://example.org/film/master.m3u8 --paths wlan0,wwan0 --report here.html
       anabranch measure https://example.org/file.bin --trials 10 --limit 20s --json
+      anabranch measure https://example.org/film/master.m3u8 --player hlsjs
       sudo anabranch measure https://example.org/film/master.m3u8 --captures mine
     """
     from anabranch import measure as measuring
@@ -72,12 +76,25 @@ def measure(
     if captures is not None:
         _check_captures(captures, no_capture=no_capture)
     names = [name.strip() for name in paths.split(",") if name.strip()] if paths else []
-    plan = measuring.planned(url, paths=names, trials=trials, limit_s=_seconds(limit), capture=not no_capture)
+    plan = measuring.planned(
+        url, paths=names, trials=trials, limit_s=_seconds(limit), capture=not no_capture, player=player
+    )
     _announce(plan, captures, no_capture=no_capture)
     if dry_run:
         return
     with _console.progress("measuring", unit="sessions") as bar:
         found = measuring.measure(plan, captures=captures, progress=bar)
+    _finish(found, report, as_json=as_json)
+
+
+def _finish(found: Measured, report: Path | None, *, as_json: bool) -> None:
+    """Write the page and print the results.
+
+    Raises
+    ------
+    typer.Exit
+        If no session was complete.
+    """
     if report is not None:
         from anabranch.measure import page
 
@@ -163,6 +180,8 @@ def _text(found: Measured) -> None:
         _console.table(*table(found))
     for difference in found.differences:
         _console.out(sentence(difference))
+    if found.players:
+        _console.out(f"Played by {', '.join(found.players)}.")
     for note in found.notes[len(found.plan.notes) :]:
         _console.note(f"note: {note}")
     for arm in found.arms:
@@ -186,6 +205,7 @@ def _whole(found: Measured) -> dict[str, Any]:
         "trials": found.plan.trials,
         "limit_s": found.plan.limit_s,
         "captured": found.plan.is_captured,
+        "players": found.players,
         "sessions": found.rows,
         "arms": [dataclasses.asdict(arm) for arm in found.arms],
         "differences": [

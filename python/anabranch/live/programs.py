@@ -125,17 +125,42 @@ def start(
         if ends_with_us:
             ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGTERM))
 
+    with inside(getattr(bed, end)):
+        return begin(command, user, environment=names, preexec_fn=prepare, **given)
+
+
+def begin(
+    command: Sequence[str],
+    user: User,
+    *,
+    environment: Mapping[str, str] | None = None,
+    **given: Any,  # noqa: ANN401
+) -> subprocess.Popen[bytes]:
+    """Start a program in this process's namespace.
+
+    Parameters
+    ----------
+    command, user
+        The program and its arguments, and whom it runs as.
+    environment
+        Further variables of its environment.
+    given
+        Further arguments of `subprocess.Popen`.
+
+    Raises
+    ------
+    MissingError
+        When it cannot be run.
+    """
     try:
-        with inside(getattr(bed, end)):
-            return subprocess.Popen(
-                list(command),
-                env={**os.environ, **names, **user.environment},
-                user=user.number,
-                group=user.group,
-                extra_groups=user.groups,
-                preexec_fn=prepare,
-                **given,
-            )
+        return subprocess.Popen(
+            list(command),
+            env={**os.environ, **(environment or {}), **user.environment},
+            user=user.number,
+            group=user.group,
+            extra_groups=user.groups,
+            **given,
+        )
     except OSError as error:
         message = f"{error.filename or command[0]} cannot be run: {error.strerror}"
         raise MissingError(message) from None

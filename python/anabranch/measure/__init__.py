@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from anabranch.errors import Fault, InputError
 from anabranch.measure import _captured as _captures
-from anabranch.measure import _headers
+from anabranch.measure import _headers, _players
 from anabranch.measure._figures import ALL, Arm, Difference, arms, differences, of_session, sentence
 from anabranch.measure._headers import permitted as may_capture
 from anabranch.measure._paths import Host, Path, find
@@ -63,6 +63,8 @@ class Plan:
         The things that this host lacks, each with the way to change it.
     is_captured
         Whether the headers of the sessions' packets are captured.
+    player
+        The name of the player.
     """
 
     url: SplitResult
@@ -71,6 +73,7 @@ class Plan:
     limit_s: float
     notes: tuple[str, ...]
     is_captured: bool = False
+    player: str = _players.MODEL
 
     @property
     def arms(self) -> list[tuple[str, Path | None]]:
@@ -111,6 +114,11 @@ class Measured:
         return differences(self.rows) if len(self.plan.host.paths) > 1 else []
 
     @property
+    def players(self) -> list[str]:
+        """The names and versions of the players, each once."""
+        return list(dict.fromkeys(session.player for session in self.sessions if session.player))
+
+    @property
     def notes(self) -> list[str]:
         """Warnings about the sessions."""
         fell = sum(session.fell_back for session in self.sessions)
@@ -148,6 +156,7 @@ def planned(
     trials: int = 5,
     limit_s: float = 60.0,
     capture: bool = True,
+    player: str = _players.MODEL,
 ) -> Plan:
     """Return the plan of a measurement, without any traffic to the server.
 
@@ -163,13 +172,15 @@ def planned(
         The seconds of film that each session plays, or of a download.
     capture
         Whether to capture headers, if this process may.
+    player
+        The player of a stream: `model`, `vlc` or `hlsjs`.
 
     Raises
     ------
     InputError
         If the address or an interface is wrong.
     MissingError
-        If this host lacks the program `ip`.
+        If this host lacks the program `ip`, or the player.
     """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
@@ -178,6 +189,7 @@ def planned(
         port = parts.port or _PORTS[parts.scheme]
     except ValueError as error:
         raise InputError([Fault(message=str(error), where=url)]) from None
+    _players.check(player, parts)
     host = find(parts.hostname, port, paths)
     return Plan(
         url=parts,
@@ -186,6 +198,7 @@ def planned(
         limit_s=limit_s,
         notes=tuple(_notes(host)),
         is_captured=capture and may_capture(),
+        player=player,
     )
 
 
@@ -234,9 +247,11 @@ def measure(
                         host=plan.host, url=plan.url, arm=name, trial=trial, path=path, limit_s=plan.limit_s
                     )
                     if plan.is_captured:
-                        sessions.append(_captured(order, captures or File(temporary), kept=bool(captures)))
+                        sessions.append(
+                            _captured(plan, order, captures or File(temporary), kept=bool(captures))
+                        )
                     else:
-                        sessions.append(play(order))
+                        sessions.append(_played(plan, order))
             progress(whole, whole)
         except KeyboardInterrupt:
             if not sessions:
@@ -244,11 +259,16 @@ def measure(
     return Measured(plan=plan, sessions=sessions)
 
 
-def _captured(order: Order, folder: File, *, kept: bool) -> Session:
+def _played(plan: Plan, order: Order) -> Session:
+    """Play a session by the planned player."""
+    return play(order) if plan.player == _players.MODEL else _players.play(plan.player, order)
+
+
+def _captured(plan: Plan, order: Order, folder: File, *, kept: bool) -> Session:
     """Play a session, and capture its headers into a file of a folder."""
     file = folder / f"trial-{order.trial + 1}-{order.arm.lower().replace(' ', '-')}.pcapng"
     with _headers.Recorder(file, order.host) as recorder:
-        session = play(order)
+        session = _played(plan, order)
     session.captured = _captures.read(
         file, kept=kept, drops=recorder.drops, ends=session.ends, paths=order.host.paths
     )

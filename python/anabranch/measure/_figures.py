@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anabranch.measure._captured import Captured
     from anabranch.measure._paths import Path
-    from anabranch.measure._session import Session
+    from anabranch.measure._session import Chunk, Session
     from anabranch.results.paired import Effect
 
 #: The arm over all paths.
@@ -69,19 +69,21 @@ def of_session(session: Session, paths: Sequence[Path]) -> dict[str, Any]:
     `goodput_mbps` of an HLS stream counts the time in which chunks were loaded, not the pauses in between.
     `uq18` has the paper's figures by name.
     """
-    loading = sum(one.came_s - one.asked_s for one in session.chunks) or session.duration_s
+    loading = _loading(session.chunks) or session.duration_s
     size = sum(one.bytes for one in session.chunks) or session.bytes
     viewed = session.playback
     found: dict[str, Any] = {
         "arm": session.arm,
         "trial": session.trial,
         "error": session.error or None,
+        "player": session.player or None,
         "bytes": session.bytes,
         "duration_s": session.duration_s,
         "goodput_mbps": 8e-6 * size / loading if loading else None,
         "startup_s": viewed.started_s if viewed else None,
         "stalls": len(viewed.stalls) if viewed else None,
         "stalled_s": viewed.stalled_s if viewed else None,
+        "dropped_pictures": session.dropped,
         "shares": shares(session, paths),
         "fell_back": session.fell_back,
     }
@@ -92,6 +94,15 @@ def of_session(session: Session, paths: Sequence[Path]) -> dict[str, Any]:
     found["tcp_info"] = _counted(session, paths)
     found["capture"] = None if session.captured is None else asdict(session.captured)
     return found
+
+
+def _loading(chunks: Sequence[Chunk]) -> float:
+    """Return the time in which at least one chunk was being loaded, in seconds."""
+    total = until = 0.0
+    for one in sorted(chunks, key=lambda chunk: chunk.asked_s):
+        total += max(0.0, one.came_s - max(one.asked_s, until))
+        until = max(until, one.came_s)
+    return total
 
 
 def _seen(session: Session) -> Captured | None:
@@ -162,6 +173,8 @@ def _uq18(session: Session, paths: Sequence[Path]) -> dict[str, Any]:
     viewed, heights = session.playback, [one.height for one in session.chunks if one.height]
     started = viewed.started_s if viewed else None
     total = session.ended_s
+    # Chunks of sound have no rate.
+    pictures = [one for one in session.chunks if one.rate_bps] or session.chunks
     return {
         "Th_avg": mean_mbps,
         "Th_std": deviation_mbps,
@@ -170,12 +183,12 @@ def _uq18(session: Session, paths: Sequence[Path]) -> dict[str, Any]:
         "DB_total": sum(_bytes(session, paths).values()),
         "S_o": started,
         "P_total": total,
-        "R_total": total - started - viewed.media_s
-        if viewed and total is not None and started is not None
-        else None,
+        "R_total": None
+        if total is None or started is None or session.film_s is None
+        else total - started - session.film_s,
         "Res_avg": fmean(heights) if heights else None,
-        "Res_ch": sum(one.rate_bps != other.rate_bps for one, other in pairwise(session.chunks))
-        if session.chunks
+        "Res_ch": sum(one.rate_bps != other.rate_bps for one, other in pairwise(pictures))
+        if pictures
         else None,
     }
 

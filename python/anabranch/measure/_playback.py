@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(kw_only=True)
@@ -26,6 +30,23 @@ class Playback:
     _playing: bool = False
     _last_s: float = 0.0
     _empty_s: float = 0.0
+
+    @classmethod
+    def of_events(cls, events: Sequence[Mapping[str, Any]], until_s: float) -> Playback:
+        """Return the playback of a program's events: `start`, `underflow` and `resume`, each at `t_s`."""
+        found = cls()
+        empty_s: float | None = None
+        for event in events:
+            if event["event"] == "start":
+                found.started_s = event["t_s"]
+            elif event["event"] == "underflow":
+                empty_s = event["t_s"]
+            elif event["event"] in ("resume", "end") and empty_s is not None:
+                found.stalls.append((empty_s, event["t_s"]))
+                empty_s = None
+        if empty_s is not None and empty_s < until_s:
+            found.stalls.append((empty_s, until_s))
+        return found
 
     def advance(self, now_s: float) -> None:
         """Play until a time."""

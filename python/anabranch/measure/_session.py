@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 _AHEAD_S = 30.0
 #: The share of the last chunk's rate that the next rendition may need.
 _CAUTION = 0.8
+#: The name of the model of a player.
+MODELLED = "a model of a player"
 #: The longest wait for the server, s.
 _PATIENCE_S = 15.0
-_PIECE = 64 * 1024
+PIECE = 64 * 1024
 #: The largest playlist that is read, bytes.
-_LARGEST = 8 * 2**20
+LARGEST = 8 * 2**20
 _MOST_REDIRECTS = 5
 
 
@@ -60,10 +62,14 @@ class Session:
         Received bytes of HTTP bodies, and the time of the last one.
     marks
         Pairs of a time and the bytes that had been received.
+    player
+        The name and version of the player; empty for a download.
     chunks, playback
-        Of an HLS stream: its chunks, and the player.
-    ended_s
-        Of an HLS stream: when the last picture was shown.
+        The chunks of an HLS stream, and the playback.
+    ended_s, film_s
+        When the player showed the last picture, and the seconds of film until there, if they are known.
+    dropped
+        The pictures that the player did not show; None for the model.
     samples
         The kernel's counters over time.
     ends
@@ -78,9 +84,12 @@ class Session:
     bytes: int = 0
     duration_s: float = 0.0
     marks: list[tuple[float, int]] = field(default_factory=list)
+    player: str = ""
     chunks: list[Chunk] = field(default_factory=list)
+    dropped: int | None = None
     playback: Playback | None = None
     ended_s: float | None = None
+    film_s: float | None = None
     samples: list[Sample] = field(default_factory=list)
     ends: list[tuple[str, int]] = field(default_factory=list)
     captured: Captured | None = None
@@ -181,7 +190,7 @@ class _Viewer:
     def _pieces(self, address: str, span: str = "") -> Iterator[bytes]:
         """Yield the pieces of the body at an address as they come."""
         with self._answer(address, span) as answer:
-            while piece := answer.read1(_PIECE):
+            while piece := answer.read1(PIECE):
                 self._session.bytes += len(piece)
                 self._session.marks.append((self._now(), self._session.bytes))
                 yield piece
@@ -196,7 +205,7 @@ class _Viewer:
             answer = self._connection.getresponse()
             if answer.status in (200, 206):
                 return answer
-            answer.read(_LARGEST)
+            answer.read(LARGEST)
             answer.close()
             place = answer.getheader("Location")
             if answer.status not in (301, 302, 303, 307, 308) or not place:
@@ -222,10 +231,8 @@ class _Viewer:
         content = b""
         for piece in self._pieces(address):
             content += piece
-            if len(content) > _LARGEST:
-                raise InputError(
-                    [Fault(message=f"a playlist of more than {_LARGEST:,} bytes", where=address)]
-                )
+            if len(content) > LARGEST:
+                raise InputError([Fault(message=f"a playlist of more than {LARGEST:,} bytes", where=address)])
         text = content.decode("utf-8", errors="replace")
         found = _hls.parse(text, named, query=urlsplit(address).query)
         if found.faults:
@@ -240,22 +247,23 @@ class _Viewer:
         )
         lists: dict[str, list[Segment]] = {}
         if not ladder:
-            ladder, lists[address] = [(0, 0, address)], _present(master)
+            ladder, lists[address] = [(0, 0, address)], present(master)
         viewed = self._session.playback = Playback()
+        self._session.player = MODELLED
         rate, number, chosen = 0.0, 0, ladder[0]
         while viewed.media_s < self._limit_s:
             fitting = [one for one in ladder if one[0] <= _CAUTION * rate]
             chosen = fitting[-1] if fitting else ladder[0]
             place = chosen[2]
             if place not in lists:
-                lists[place] = _present(self._playlist(place))
+                lists[place] = present(self._playlist(place))
             if number >= len(lists[place]):
                 break
             rate = self._chunk(viewed, lists[place][number], chosen)
             number += 1
             viewed.advance(self._now())
             time.sleep(max(0.0, viewed.buffer_s - _AHEAD_S))
-        self._session.ended_s = viewed.finish(self._now())
+        self._session.ended_s, self._session.film_s = viewed.finish(self._now()), viewed.media_s
 
     def _chunk(self, viewed: Playback, segment: Segment, rendition: tuple[int, int, str]) -> float:
         """Load a chunk, and return the rate at which it came, in bit/s."""
@@ -270,7 +278,7 @@ class _Viewer:
         return 8 * size / max(came - asked, 1e-6)
 
 
-def _present(playlist: Playlist) -> list[Segment]:
+def present(playlist: Playlist) -> list[Segment]:
     """Return the segments that the server has, with their byte ranges as the header `Range` writes them."""
     if not playlist.ended:
         message = "a live stream: its playlist has no EXT-X-ENDLIST"

@@ -69,6 +69,7 @@ def build(found: Measured) -> str:
         url=found.plan.url.geturl(),
         paths=", ".join(path.name for path in found.plan.host.paths),
         trials=found.plan.trials,
+        players=", ".join(found.players),
         notes=found.notes,
         verdicts=[sentence(difference) for difference in found.differences],
         heads=heads,

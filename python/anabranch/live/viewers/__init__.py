@@ -54,6 +54,14 @@ class Viewer:
         Returns notes about it besides its tables.
     now
         Makes the function that reports its state while it plays a film.
+    version
+        Returns its name and version from its report `ready`.
+    playback
+        Returns the playback events from its reports, which have times `t_s`.
+    position
+        Returns the position in the film from a report `counters`, in seconds.
+    dropped
+        Returns the number of pictures that were not shown, from a report `counters`.
     """
 
     title: str
@@ -64,6 +72,10 @@ class Viewer:
     read: Callable[[Told, Film, float, Mapping[str, Any]], dict[str, Table]]
     notes: Callable[[Told], list[str]]
     now: Callable[[Film], Now]
+    version: Callable[[Mapping[str, Any]], str]
+    playback: Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
+    position: Callable[[Mapping[str, Any]], float]
+    dropped: Callable[[Mapping[str, Any]], int]
 
 
 #: The programs, by name.
@@ -77,6 +89,10 @@ VIEWERS: Mapping[str, Viewer] = {
         read=vlc.read,
         notes=vlc.notes,
         now=vlc.Now,
+        version=vlc.version,
+        playback=vlc.playback,
+        position=vlc.position,
+        dropped=vlc.dropped,
     ),
     "hlsjs": Viewer(
         title="hls.js",
@@ -87,6 +103,10 @@ VIEWERS: Mapping[str, Viewer] = {
         read=hlsjs.read,
         notes=hlsjs.notes,
         now=hlsjs.Now,
+        version=hlsjs.version,
+        playback=hlsjs.playback,
+        position=hlsjs.position,
+        dropped=hlsjs.dropped,
     ),
 }
 
@@ -198,21 +218,8 @@ def playing(
     multipath = plan["transport"]["multipath"]
     host = bed.lanes[0].server
     url = f"http://{f'[{host}]' if ':' in host else host}/{what.asked}"
-    # Neither VLC nor a browser runs as root; with sudo or in a user namespace, the caller is another user.
-    user = programs.caller()
-    drops = os.geteuid() == 0 and user.number is None and not rootless.entered()
-    with leftovers.folder("viewer") as folder:
-        # The player reads its page here; the browser's own folder is here too.
-        folder.chmod(0o755)
-        if user.number is not None:
-            os.chown(folder, user.number, -1)
-        order = session.Order(
-            url=url,
-            seconds=_seconds(plan, what.film),
-            cache_ms=plan["application"]["player"].get("network_cache_ns", 10**9) // 10**6,
-            user=str(_NOBODY) if drops else "",
-            folder=folder,
-        )
+    cache_ms = plan["application"]["player"].get("network_cache_ns", 10**9) // 10**6
+    with ordered(url, _seconds(plan, what.film), cache_ms) as order:
         command = what.viewer.command(order)
         if multipath:
             command = [*origin.wrapped(), *command]
@@ -222,6 +229,32 @@ def playing(
         ):
             opened.origin = serves
             yield opened
+
+
+@contextmanager
+def ordered(url: str, seconds: float, cache_ms: int) -> Iterator[Order]:
+    """Make the order for a program, with a folder for its files that exists until the block ends.
+
+    Parameters
+    ----------
+    url
+        The address that it plays.
+    seconds
+        The latest time of its end.
+    cache_ms
+        VLC's network cache, milliseconds.
+    """
+    # Neither VLC nor a browser runs as root; with sudo or in a user namespace, the caller is another user.
+    user = programs.caller()
+    drops = os.geteuid() == 0 and user.number is None and not rootless.entered()
+    with leftovers.folder("viewer") as folder:
+        # The player reads its page here; the browser's own folder is here too.
+        folder.chmod(0o755)
+        if user.number is not None:
+            os.chown(folder, user.number, -1)
+        yield session.Order(
+            url=url, seconds=seconds, cache_ms=cache_ms, user=str(_NOBODY) if drops else "", folder=folder
+        )
 
 
 def _seconds(plan: Mapping[str, Any], film: Film) -> float:

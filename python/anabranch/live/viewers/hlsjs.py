@@ -121,7 +121,7 @@ def read(told: Told, _film: Film, begin_s: float, sent: Mapping[str, Any]) -> di
             bytes_read=arrived.bytes_at(until_s),
             finished=over is not None,
         ),
-        "playback": tables.table("playback", _playback(lines)),
+        "playback": tables.table("playback", playback(lines)),
         "requests": tables.table("requests", requests),
         "chunks": tables.table("chunks", _chunks(lines, begin_s)),
         "player": tables.table("player", _player(lines, arrived, until_s)),
@@ -134,7 +134,22 @@ def _since(time: float | None, begin_s: float) -> float | None:
     return None if time is None else time - begin_s
 
 
-def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def version(ready: Mapping[str, Any]) -> str:
+    """Return its name and version, and the browser's, by its report `ready`."""
+    return f"hls.js {ready['library']} in {ready['version']}"
+
+
+def position(counters: Mapping[str, Any]) -> float:
+    """Return the position in the film by a report `counters`, in seconds."""
+    return float(counters["position_s"])
+
+
+def dropped(counters: Mapping[str, Any]) -> int:
+    """Return the pictures that the browser dropped, by a report `counters`."""
+    return int(counters["dropped"])
+
+
+def playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return what the player did, by the events of its video element."""
     found: list[dict[str, Any]] = []
     plays, began = False, False

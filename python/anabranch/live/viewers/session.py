@@ -203,10 +203,39 @@ def opened(bed: Bed, name: str, command: Sequence[str], *, patience_s: float = 3
     MissingError
         When it does not start.
     """
+
+    def start(pipes: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        return programs.start(bed, "client", command, programs.Slack(), **pipes)
+
+    with running(name, start, patience_s=patience_s) as session:
+        yield session
+
+
+@contextmanager
+def running(
+    name: str,
+    start: Callable[[Mapping[str, Any]], subprocess.Popen[bytes]],
+    *,
+    patience_s: float = 30.0,
+) -> Iterator[Session]:
+    """Start a program and wait until it is ready; it ends with the block.
+
+    Parameters
+    ----------
+    name
+        Its name for people.
+    start
+        Starts it with these arguments of `subprocess.Popen`.
+    patience_s
+        How long it may take.
+
+    Raises
+    ------
+    MissingError
+        When it does not start.
+    """
     with tempfile.TemporaryFile() as said:
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}
-        process = programs.start(bed, "client", command, programs.Slack(), **pipes)
-        session = Session(process, said)
+        session = Session(start({"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}), said)
         try:
             session.wait(name, patience_s)
             yield session

@@ -92,7 +92,7 @@ def read(told: Told, film: Film, begin_s: float, sent: Mapping[str, Any]) -> dic
     """
     lines = [{**line, "t_s": line["t"] - begin_s} for line in told]
     counted = [line for line in lines if line["what"] == "counters"]
-    playback = _playback(lines)
+    events = playback(lines)
     over = next((line["t_s"] for line in lines if line["what"] in ("end", "stop", "error")), None)
     until_s = sent["duration_s"] if over is None else over
     counts = [0, *(line["read"] for line in counted)]
@@ -107,14 +107,29 @@ def read(told: Told, film: Film, begin_s: float, sent: Mapping[str, Any]) -> dic
             bytes_read=counts[-1],
             finished=whole and any(line["what"] == "play" for line in lines),
         ),
-        "playback": tables.table("playback", playback),
-        "frames": tables.table("frames", _frames(counted, playback, film)),
+        "playback": tables.table("playback", events),
+        "frames": tables.table("frames", _frames(counted, events, film)),
         "player": tables.table("player", _player(counted, film, until_s)),
         "gaps": tables.table("gaps", silences),
     }
 
 
-def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def version(ready: Mapping[str, Any]) -> str:
+    """Return its name and version by its report `ready`."""
+    return f"VLC {ready['version']}"
+
+
+def position(counters: Mapping[str, Any]) -> float:
+    """Return the position in the film by a report `counters`, in seconds."""
+    return max(float(counters.get("time_ms", 0)), 0.0) / 1e3
+
+
+def dropped(counters: Mapping[str, Any]) -> int:
+    """Return the pictures that came too late to be shown, by a report `counters`."""
+    return int(counters["lost"])
+
+
+def playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the playback events: VLC's buffer became full, or is no longer full."""
     found: list[dict[str, Any]] = []
     plays, began = False, False
