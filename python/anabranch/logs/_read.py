@@ -47,6 +47,18 @@ _TEXTS = (
     ("<html", "a web page"),
     ("[application]", "a scenario"),
 )
+#: Lines of other texts that belong to a session, but are no log of its player.
+_OTHERS = (
+    (re.compile(r"^\s*\[\[paths\]\]", re.MULTILINE), "a scenario"),
+    (
+        re.compile(r"^(?:tcp\s+)?(?:ESTAB|SYN-SENT|LISTEN)\s+\d+\s+\d+\s+\S+:\d+", re.MULTILINE),
+        "sockets of `ss`",
+    ),
+    (re.compile(r"^#?(?:MPTcpExt|TcpExt|Tcp)[A-Z]\w+[: ]", re.MULTILINE), "the kernel's counters (`nstat`)"),
+    (re.compile(r'^\s*\{[^{}\[\]]*"world":', re.MULTILINE), "the result of a run (`--json`)"),
+)
+#: The characters of a text in which they are searched.
+_SEARCHED = 65_536
 
 
 def read(file: str | Path, *, kind: str | None = None, session: str | None = None) -> PlayerLog:
@@ -181,6 +193,7 @@ def _other(where: str, text: str) -> Fault:
     looks = next((what for begin, what in _TEXTS if start.lower().startswith(begin.lower())), None)
     if looks is None and _is_access_log(start):
         looks = "an access log without CMCD"
+    looks = looks or next((what for line, what in _OTHERS if line.search(text[:_SEARCHED])), None)
     return _refused(where, looks or ("JSON without events of a player" if _is_json(text) else "other text"))
 
 
