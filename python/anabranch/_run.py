@@ -368,12 +368,13 @@ def film_of(
     MediaError
         When the film is missing, unreadable or truncated.
     """
-    from anabranch.media.films import open_film
-    from anabranch.media.ladders import open_ladder
-
     application = loaded.scenario.application
     if application.kind == "adaptive":
+        from anabranch.media.ladders import open_ladder
+
         return open_ladder(application.ladder, loaded.folders, progress=progress)
+    from anabranch.media.films import open_film
+
     described = application.kind != "progressive"
     return open_film(application.film, loaded.folders, described=described, played=played, progress=progress)
 

@@ -52,9 +52,12 @@ def twice(outputs: Sequence[Named]) -> list[Fault]:
 
 def over_inputs(outputs: Iterable[Named], inputs: Iterable[Named]) -> list[Fault]:
     """Return a fault for each output that would be written over an input."""
+    written = list(outputs)
+    if not written:
+        return []  # without finding the inputs, which takes time
     read = list(inputs)
     faults = []
-    for path, option in outputs:
+    for path, option in written:
         what = next((what for other, what in read if _same(path, other)), None)
         if what is not None:
             message = f"would be written over {what}: `{path}`"

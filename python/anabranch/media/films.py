@@ -124,8 +124,6 @@ def locate(film: str, folders: Sequence[Path]) -> Path | None:
 
 def check_film(source: Source, folders: Sequence[Path]) -> Fault | None:
     """Return what is wrong with a scenario's film, if anything; names need no file."""
-    from anabranch.media.probe import probe
-
     here = ("application", "film")
     application = source.raw.get("application")
     film = application.get("film") if isinstance(application, dict) else None
@@ -136,6 +134,8 @@ def check_film(source: Source, folders: Sequence[Path]) -> Fault | None:
     path = locate(film, folders)
     if path is None:
         return source.fault(here, f"no such film: `{film}`", hint=_hint(film, folders))
+    from anabranch.media.probe import probe
+
     try:
         probe(path)
     except MediaError as error:

@@ -116,12 +116,15 @@ def load(
     value = _validate(source, located, faults, finder)
     warnings += _doubts.warnings(source)
     from anabranch.media.films import check_film
-    from anabranch.media.ladders import check_ladder
 
     film_fault = check_film(source, folders)
     if film_fault is not None:
         faults.append(film_fault)
-    faults += check_ladder(source, folders, warnings)
+    application = source.raw.get("application")
+    if isinstance(application, dict) and "ladder" in application:
+        from anabranch.media.ladders import check_ladder
+
+        faults += check_ladder(source, folders, warnings)
     if faults or value is None:
         raise ScenarioError(sorted(_faults.without_misspelt(faults), key=source.order))
     return Loaded(
