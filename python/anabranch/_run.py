@@ -11,6 +11,7 @@ from anabranch import _cell, _files, _progress, _rust, _unfinished, metrics, plu
 from anabranch import _expected as expected
 from anabranch._taken import Taken
 from anabranch.errors import Fault, InputError, PluginError, did_you_mean
+from anabranch.media import films
 from anabranch.scenario.units import show_time
 
 if TYPE_CHECKING:
@@ -373,10 +374,8 @@ def film_of(
         from anabranch.media.ladders import open_ladder
 
         return open_ladder(application.ladder, loaded.folders, progress=progress)
-    from anabranch.media.films import open_film
-
-    described = application.kind != "progressive"
-    return open_film(application.film, loaded.folders, described=described, played=played, progress=progress)
+    more: Any = {"described": application.kind != "progressive", "played": played, "progress": progress}
+    return films.open_film(application.film, loaded.folders, **more)
 
 
 def run_loaded(
