@@ -196,8 +196,7 @@ impl Host {
 
     /// Returns the time of the next call of [`Self::handle_timeout`]. Query it after
     /// [`Self::poll_transmit`] has returned `None`.
-    // A run of 20 MB calls it 28,294 times.
-    #[inline(always)]
+    #[inline]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let wake = self.endpoint.poll_timeout();
         if self.wakes.is_empty() {

@@ -162,7 +162,8 @@ impl<P> Links<P> {
 
     /// Puts a packet into a link. Returns the link's medium, and whether the medium's timeout may now be
     /// earlier.
-    #[inline]
+    // A run of 20 MB calls it 28,314 times.
+    #[inline(always)]
     pub fn enter(
         &mut self,
         now: Instant,

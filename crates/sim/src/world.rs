@@ -207,7 +207,7 @@ impl World<'_> {
     #[inline(never)]
     fn wake_other(&mut self, node: usize, what: Node) -> Result<(), RunError> {
         match what {
-            Node::Network(Due::Medium(medium)) => self.wake_medium(medium)?,
+            Node::Network(Due::Medium(_)) => unreachable!("`wake` handles a medium"),
             Node::Network(Due::Notice) => self.wake_notices()?,
             Node::Network(Due::Event) => {
                 self.last_change = self.now;

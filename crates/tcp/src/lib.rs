@@ -284,13 +284,17 @@ impl Tcp {
         if segment.flags.contains(Flags::CWR) {
             self.receive.on_cwr(segment);
         }
-        let echo = self.ecn.is_echoed_by(segment);
         let window = self.peer_window(segment);
         let mut resized = false;
         if window > self.sending.queue().window().largest() {
             resized = self.sending.grow_largest_window(window, self.receive.negotiated().bytes());
         }
         let peer_position = self.sequence.peer_position(segment.seq, self.receive.next());
+        let peer_position = peer_position.unwrap_or_default();
+        let moment = Moment { host, now };
+        let Some(noted) = self.sending.note_ack(moment, position, peer_position, window) else {
+            return resized;
+        };
         let ack = Ack {
             host,
             now,
@@ -298,9 +302,8 @@ impl Tcp {
             sequence: &self.sequence,
             id: self.id,
             position,
-            peer_position: peer_position.unwrap_or_default(),
-            window,
-            echo,
+            noted,
+            echo: self.ecn.is_echoed_by(segment),
             carries_signal,
         };
         self.sending.acknowledge(&ack, siblings);
@@ -402,3 +405,32 @@ pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 
 #[cfg(test)]
 mod fixture;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counters that are the consecutive multiples of `unit`.
+    fn multiples(unit: u64) -> Totals {
+        Totals {
+            bytes_acked: unit,
+            bytes_sent: 2 * unit,
+            bytes_retransmitted: 3 * unit,
+            retransmissions: 4 * unit,
+            data_segments: 5 * unit,
+            timeouts: 6 * unit,
+            undos: 7 * unit,
+            penalties: 8 * unit,
+            delivered_ce: 9 * unit,
+            ecn_reductions: 10 * unit,
+            ce_received: 11 * unit,
+        }
+    }
+
+    #[test]
+    fn every_counter_is_added() {
+        let mut totals = multiples(10);
+        totals += multiples(3);
+        assert_eq!(totals, multiples(13));
+    }
+}

@@ -94,7 +94,7 @@ impl Endpoint {
         if self.lent.is_some() {
             self.catch_up(now);
         }
-        let Some(Place::Subflow { slot, .. }) = self.places.find(&tuple) else { return None };
+        let Some(Place::Subflow { slot, .. }) = self.places.peek(&tuple) else { return None };
         let believed = self.table.get_slot(slot)?.connection.handle_path_mtu(now, tuple, mtu, seq);
         if believed { self.on_input(now, slot) } else { None }
     }

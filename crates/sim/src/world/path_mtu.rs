@@ -13,7 +13,7 @@ impl World<'_> {
         /// The reason in the digest. It differs from the reasons for which links drop packets.
         const TOO_LARGE: u64 = 6;
         self.note((link as u64) << 8 | TOO_LARGE, &packet);
-        self.settle(&packet, false);
+        self.settle_lost(&packet);
         self.live(&packet);
         let Load::Segment(_) = packet.load else { return self.lose_datagram(&packet) };
         self.schedule_notices();

@@ -40,7 +40,7 @@ impl World<'_> {
             // If the plan modifies payloads, an endpoint can misread the changed data and wait forever.
             if !self.is_given_up(client, at_server) && !self.plan.changes_payload() {
                 self.note_client(client, since);
-            } else if self.stations[client].host.poll_timeout().is_some() {
+            } else if self.schedule.is_set(self.stations[client].node) {
                 // The player or the connection has a timer, which may end the wait.
                 continue;
             }

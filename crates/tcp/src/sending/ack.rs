@@ -16,14 +16,21 @@ pub(crate) struct Ack<'a> {
     pub(crate) id: SubflowId,
     /// Our position up to which the segment acknowledges.
     pub(crate) position: u64,
-    /// The segment's position in the peer's stream.
-    pub(crate) peer_position: u64,
-    /// The peer's window, bytes.
-    pub(crate) window: u64,
+    /// The state before this acknowledgement.
+    pub(crate) noted: Noted,
     /// Whether the segment has a valid ECE.
     pub(crate) echo: bool,
     /// Whether the segment has an option of the layer above that is sent once.
     pub(crate) carries_signal: bool,
+}
+
+/// The result of [`super::Sending::note_ack`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    /// The first unacknowledged position before the acknowledgement.
+    pub(super) prior_una: u64,
+    /// Whether the acknowledgement has updated the peer's window.
+    pub(super) moved: bool,
 }
 
 /// The SACK blocks of an acknowledgement as positions.

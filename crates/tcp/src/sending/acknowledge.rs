@@ -6,7 +6,7 @@ use anabranch_units::{Duration, Instant};
 use anabranch_wire::Flags;
 
 use super::Sending;
-use super::ack::{Ack, SackRanges};
+use super::ack::{Ack, Noted, SackRanges};
 use super::flight::{Acknowledged, Delivered};
 use super::losses::Losses;
 use super::parts::Parts;
@@ -35,36 +35,49 @@ impl Sending {
         position >= self.queue.una()
     }
 
-    /// Handles an acceptable acknowledgement. `siblings` is empty unless the controller is coupled.
-    pub(crate) fn acknowledge(&mut self, ack: &Ack<'_>, siblings: &mut [SiblingView]) {
-        let Ack { host, now, segment, position, .. } = *ack;
-        let una = self.queue.una();
-        let moved = self.queue.update_send_window(ack.peer_position, position, ack.window);
+    /// Updates the peer's window and the first unacknowledged position from an acceptable acknowledgement.
+    /// Returns `None` if it cannot concern sent data: the receiver of a transfer has nothing outstanding,
+    /// except perhaps a probe.
+    #[inline]
+    pub(crate) fn note_ack(
+        &mut self,
+        moment: Moment<'_>,
+        position: u64,
+        peer_position: u64,
+        window: u64,
+    ) -> Option<Noted> {
+        let prior_una = self.queue.una();
+        let moved = self.queue.update_send_window(peer_position, position, window);
         let queue = &self.queue;
-        self.timers.check_window_probe(Moment { host, now }, || queue.shut_out());
+        self.timers.check_window_probe(moment, || queue.shut_out());
+        if position > prior_una {
+            self.recovery.on_progress();
+            self.queue.set_una(position);
+        }
+        let outstanding = !self.flight.is_empty() || self.recovery.awaits_probe();
+        outstanding.then_some(Noted { prior_una, moved })
+    }
+
+    /// Handles an acknowledgement after [`Self::note_ack`]. `siblings` is empty unless the controller is
+    /// coupled.
+    pub(crate) fn acknowledge(&mut self, ack: &Ack<'_>, siblings: &mut [SiblingView]) {
+        let Ack { now, segment, position, noted, .. } = *ack;
         // A segment with a signal of the layer above is not a duplicate acknowledgement (RFC 8684 section 3).
         let carries =
             !segment.payload.is_empty() || segment.flags.contains(Flags::FIN) || ack.carries_signal;
         let flags = AckFlags {
-            una_advanced: position > una,
-            not_duplicate: carries || moved,
+            una_advanced: position > noted.prior_una,
+            not_duplicate: carries || noted.moved,
             echo: ack.echo,
             ..AckFlags::default()
         };
-        if flags.una_advanced {
-            self.recovery.on_progress();
-            self.queue.set_una(position);
-        }
         if self.flight.is_empty() {
-            // The receiver of a transfer has nothing outstanding, except perhaps a probe.
-            if self.recovery.awaits_probe() {
-                let (recovery, _, mut parts) = self.split(now);
-                recovery.answer_probe(&mut parts, &flags);
-            }
+            let (recovery, _, mut parts) = self.split(now);
+            recovery.answer_probe(&mut parts, &flags);
             return;
         }
         let prior = Prior {
-            una,
+            una: noted.prior_una,
             in_flight: self.flight.in_flight(),
             delivered: self.flight.rate().delivered(),
             calm: is_calm(self),

@@ -22,7 +22,7 @@ impl Sending {
             Pending::Timeout => self.on_timeout(moment),
             Pending::LossProbe => self.on_probe_timeout(moment),
             Pending::Reordering => self.on_reordering_timeout(moment),
-            Pending::WindowProbe if self.on_window_probe(moment) => return Fired::WindowProbe,
+            Pending::WindowProbe if on_window_probe(self, moment) => return Fired::WindowProbe,
             Pending::WindowProbe | Pending::PeersFin => {}
         }
         Fired::Nothing
@@ -45,19 +45,6 @@ impl Sending {
     pub(super) fn restart_timeout(&mut self, moment: Moment<'_>) {
         let awaits_fin = self.awaits_fin();
         self.timers.restart(moment, &self.flight, awaits_fin);
-    }
-
-    /// Handles the window probe timer. If the peer's window has some space, data fills it (RFC 9293 section
-    /// 3.8.6.2.1, the override timeout). Otherwise returns true: an old byte must be sent to cause an
-    /// acknowledgement (`tcp_probe_timer`, `tcp_write_wakeup`).
-    fn on_window_probe(&mut self, moment: Moment<'_>) -> bool {
-        self.timers.clear();
-        if self.queue.window_bytes() > 0 {
-            self.queue.intent_mut().set_urgent(Urgent::SmallWindow);
-            return false;
-        }
-        self.timers.on_window_probe(moment, &self.flight);
-        true
     }
 
     /// Handles a retransmission timeout (`tcp_retransmit_timer`, `tcp_enter_loss`; RFC 5681 section 3.1, RFC
@@ -112,6 +99,19 @@ impl Sending {
         recovery.on_larger_cut(&mut parts);
         self.queue.intent_mut().set_repairs(true);
     }
+}
+
+/// Handles the window probe timer. If the peer's window has some space, data fills it (RFC 9293 section
+/// 3.8.6.2.1, the override timeout). Otherwise returns true: an old byte must be sent to cause an
+/// acknowledgement (`tcp_probe_timer`, `tcp_write_wakeup`).
+fn on_window_probe(sending: &mut Sending, moment: Moment<'_>) -> bool {
+    sending.timers.clear();
+    if sending.queue.window_bytes() > 0 {
+        sending.queue.intent_mut().set_urgent(Urgent::SmallWindow);
+        return false;
+    }
+    sending.timers.on_window_probe(moment, &sending.flight);
+    true
 }
 
 /// Returns whether the connection must end: nothing was acknowledged since the first of many retransmissions,

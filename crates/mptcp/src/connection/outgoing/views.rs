@@ -22,7 +22,8 @@ impl Scheduling {
     }
 
     /// Updates the views of changed subflows. Returns false if the views are not those of the usable subflows.
-    #[inline]
+    // A run of 20 MB calls it 13,819 times.
+    #[inline(always)]
     fn update_changed(&mut self, subflows: &mut Subflows) -> bool {
         if self.views.is_empty() {
             return false;
