@@ -294,3 +294,26 @@ impl Tcp {
         self.sending.open(host, now, window, rtt, self.receive.negotiated());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{at, exact, subflow};
+    use super::*;
+
+    #[test]
+    fn only_an_acknowledgement_of_our_syn_completes_the_handshake() {
+        // RFC 9293 section 3.10.7.4, SYN-RECEIVED: SND.UNA < SEG.ACK =< SND.NXT. The ISS is 0, so it must be 1.
+        let (mut tcp, _) = subflow();
+        tcp.state = State::SynReceived;
+        let mut segment = Segment { ack: SeqNumber(0), flags: Flags::ACK, ..Segment::default() };
+        assert!(!tcp.take_third(&exact(), at(0), &segment), "it acknowledges nothing");
+        segment.ack = SeqNumber(2);
+        assert!(!tcp.take_third(&exact(), at(0), &segment), "it acknowledges unsent data");
+        (segment.ack, segment.flags) = (SeqNumber(1), Flags::default());
+        assert!(!tcp.take_third(&exact(), at(0), &segment), "the number is not valid");
+        assert_eq!(tcp.state, State::SynReceived);
+        segment.flags = Flags::ACK;
+        assert!(tcp.take_third(&exact(), at(0), &segment));
+        assert_eq!(tcp.state, State::Established);
+    }
+}

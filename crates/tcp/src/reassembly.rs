@@ -433,6 +433,18 @@ mod tests {
     }
 
     #[test]
+    fn fragments_are_concatenated_and_a_single_one_is_not_copied() {
+        let (first, second) = (Bytes::from(vec![1, 2]), Bytes::from(vec![3]));
+        let mut pieces = vec![first.clone(), second];
+        assert_eq!(concatenated(&mut pieces), Some(Bytes::from_static(&[1, 2, 3])));
+        assert!(pieces.is_empty());
+        pieces.push(first.clone());
+        let single = concatenated(&mut pieces).expect("a fragment");
+        assert_eq!(single.as_ptr(), first.as_ptr());
+        assert_eq!(concatenated(&mut pieces), None);
+    }
+
+    #[test]
     fn full_segments_are_never_pruned() {
         // A fragment of 1448 bytes has less overhead than data, for any window.
         let mut held = Held::default();

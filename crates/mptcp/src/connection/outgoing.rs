@@ -181,8 +181,9 @@ impl SendStream {
     /// are used. Returns the number of bytes that the fragments hold.
     fn add_fragments(&mut self, bytes: u64, room: u64) -> u64 {
         let (mut taken, before) = (0, self.fragments.memory());
+        // Only the first part can join an earlier fragment: it fills the page, or it is the last part.
+        let waits = self.cursor < self.end;
         while taken < bytes && taken + self.fragments.memory() - before < room {
-            let waits = self.cursor < self.end || taken > 0;
             let needed = self.una < self.end || taken > 0;
             taken += self.fragments.take(self.end + taken, bytes - taken, waits, needed);
         }

@@ -343,6 +343,7 @@ impl Delivery {
 mod tests {
     use anabranch_wire::dss_checksum;
 
+    use super::super::fixture::subflow;
     use super::*;
 
     /// Delivered bytes with their DSNs.
@@ -395,6 +396,20 @@ mod tests {
         delivery
             .deliver_all(wrap + 5, &mut |at, bytes: Bytes, _| handed.push((at, bytes.to_vec())));
         assert_eq!(handed, [(wrap + 2, vec![6, 7])]);
+    }
+
+    #[test]
+    fn a_mapping_that_ends_before_its_segment_is_a_failure() {
+        // get_mapping_status: "Bad mapping: ssn=... map_seq=... map_data_len=...".
+        let subflow = subflow();
+        let mut delivery = Delivery::default();
+        delivery.mappings.insert(plain(1, 201, 1000), 1, 0).expect("the only one");
+        let dsn = MappingDsn::Long(DataSeq(1000));
+        let mapping = Mapping { dsn, ssn: 1, length: 50, checksum: None };
+        let segment = Segment { payload: Bytes::from_static(&[0; 50]), ..Segment::default() };
+        let terms = Terms { near: 1000, ..Terms::default() };
+        delivery.note_mapping(&mapping, false, 101, &segment, terms, subflow.tcp.receive());
+        assert_eq!(delivery.failure(), Some(Failure::BadMapping));
     }
 
     #[test]

@@ -168,3 +168,25 @@ fn fits(segment: &mut Segment, option: MptcpOption) -> bool {
     }
     fits
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::AddAddr;
+
+    use super::*;
+
+    #[test]
+    fn a_peer_can_queue_only_a_limited_number_of_echoes() {
+        let mut signals = Signals::default();
+        for address_id in 0..=MOST_POSTED as u8 {
+            let address = [10, 0, 0, address_id].into();
+            signals.push(MptcpOption::AddAddr(AddAddr {
+                address_id,
+                address,
+                port: None,
+                hmac: None,
+            }));
+        }
+        assert_eq!(signals.options.len(), MOST_POSTED);
+    }
+}

@@ -221,3 +221,38 @@ fn mapping_with_only_received_data_is_not_new() {
         assert!(is_news(next, next, 1) && is_news(next, next.wrapping_add(700), 1));
     }
 }
+
+#[test]
+fn parked_data_is_delivered_when_mptcp_ends() {
+    let (mut client, handle) = opening();
+    let connection = client.connection_mut(handle);
+    connection.session.on_negotiated(1);
+    let base = connection.incoming.receive_dsn(&connection.session);
+    connection.incoming.parked.push(0, (base, Bytes::from_static(&[7; 100]), 768), 1 << 20);
+    let Connection { session, subflows, incoming, .. } = connection;
+    incoming.deliver_parked(session, subflows);
+    assert!(connection.incoming.parked.is_empty());
+    assert_eq!(connection.readable(), 100);
+}
+
+#[test]
+fn data_beyond_the_promised_window_is_not_accepted() {
+    // mptcp_data_queue_ofo: `after64(end_seq, max_seq)` with `max_seq = atomic64_read(&msk->rcv_wnd_sent)`.
+    let (mut client, handle) = opening();
+    let connection = client.connection_mut(handle);
+    connection.session.on_negotiated(1);
+    let Connection { session, subflows, incoming, .. } = connection;
+    assert_eq!(incoming.accepted_edge(session), u64::MAX, "nothing was promised yet");
+    incoming.note_promise(subflows, 0);
+    // No data was received, so the window begins at position 0.
+    assert_eq!(incoming.accepted_edge(session), subflows[0].tcp.receive().window());
+}
+
+#[test]
+fn stored_bytes_of_both_directions_are_added() {
+    let (mut client, handle) = opening();
+    let connection = client.connection_mut(handle);
+    assert_eq!(connection.write(Instant::ZERO, Bytes::from_static(&[0; 700])), Ok(700));
+    connection.incoming.stream.accept(0, 0, (Bytes::from_static(&[0; 1000]), 1712), 10_000);
+    assert_eq!(connection.held(), 1700);
+}

@@ -257,3 +257,23 @@ impl Signals {
         Some(subflows[spared].tcp.id())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_refused_pair_is_forgotten_first() {
+        let mut peer = PeerAddresses::default();
+        let local: IpAddr = [10, 0, 0, 1].into();
+        let remote = |port: usize| SocketAddr::new([10, 0, 0, 2].into(), port as u16);
+        for port in 1..=MOST_ATTEMPTS {
+            peer.refuse(local, remote(port));
+        }
+        assert_eq!(peer.refused.len(), MOST_ATTEMPTS);
+        assert_eq!(peer.refused.front(), Some(&(local, remote(1))));
+        peer.refuse(local, remote(MOST_ATTEMPTS + 1));
+        assert_eq!(peer.refused.len(), MOST_ATTEMPTS);
+        assert_eq!(peer.refused.front(), Some(&(local, remote(2))));
+    }
+}

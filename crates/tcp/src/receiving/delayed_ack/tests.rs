@@ -1,9 +1,12 @@
 //! Tests of the policy and of a connection's acknowledgements.
 
 use anabranch_units::SeqNumber;
+use anabranch_wire::Ecn;
 
 use super::super::super::fixture::{at, exact, subflow};
 use super::*;
+use crate::config::TcpConfig;
+use crate::negotiated::Agreed;
 use crate::receive_buffer::Load;
 
 const RTO: Duration = Duration::from_millis(300);
@@ -261,4 +264,21 @@ fn read_that_opens_the_connection_window_acks_on_the_subflow() {
     assert!(asked(false, false, 0, 1001, true, false), "more than a segment");
     assert!(!asked(true, true, 0, 300, true, false), "nothing says that more will not come");
     assert!(!asked(true, false, 1, 300, false, false), "plain TCP asks for its own");
+}
+
+#[test]
+fn an_acknowledgement_with_the_earlier_mark_is_sent_before_other_segments() {
+    // dctcp_ece_ack_update: if a delayed acknowledgement is pending when marks begin, it is sent at once,
+    // with the earlier position and mark (RFC 8257 section 3.2).
+    let config = TcpConfig::default();
+    let mut receiver = Receiver::new(&config, 1012, true);
+    receiver.on_syn();
+    receiver.on_negotiated(Agreed::offer(&config), true);
+    let Receiver { ecn, ack, .. } = &mut receiver;
+    ecn.on_data(Ecn::Ect0, 1001, ack);
+    ack.deadline = at(40);
+    ecn.on_data(Ecn::Ce, 2001, ack);
+    assert!(receiver.has_urgent_ack());
+    assert_eq!(receiver.ecn.take_owed(), Some((1001, false)));
+    assert!(!receiver.has_urgent_ack());
 }

@@ -5,7 +5,7 @@ use anabranch_units::Duration;
 use super::super::flight::TxStamp;
 use super::*;
 use crate::Tcp;
-use crate::config::Moment;
+use crate::config::{Moment, TcpConfig};
 use crate::fixture::{at, send, subflow};
 
 /// Acknowledgements that repair nothing. The first advances SND.UNA, the second does not.
@@ -382,4 +382,20 @@ fn a_partial_acknowledgement_undoes_nothing_while_a_retransmission_is_out() {
         assert_eq!(subflow.sending.totals().undos > 0, !out);
         assert_eq!(subflow.sending.recovery.retrans_stamp.is_some(), out);
     }
+}
+
+#[test]
+fn an_outage_lasts_from_the_second_timeout_until_the_loss_is_repaired() {
+    // `OutageRule::Timeouts`: two consecutive timeouts begin an outage. Loss is the only state with lost data after
+    // a timeout.
+    let stack = TcpStack { outage: OutageRule::Timeouts, ..TcpConfig::default().stack };
+    let mut recovery = Recovery::new(&stack);
+    let mut follows = |change: &dyn Fn(&mut Recovery)| {
+        change(&mut recovery);
+        recovery.follows_outage(&STILL, true, CongestionState::Loss)
+    };
+    assert!(!follows(&|recovery| recovery.count_timeout(at(300))));
+    assert!(follows(&|recovery| recovery.count_timeout(at(900))));
+    assert!(follows(&|recovery| recovery.on_state(CongestionState::Loss)));
+    assert!(!follows(&|recovery| recovery.on_state(CongestionState::Open)));
 }
