@@ -148,9 +148,9 @@ class Evidence:
 
         Candidates that exceed a monthly cap are excluded, unless all do. The leader is the remaining
         candidate with the best mean. Candidates that are not relevantly worse are equal to the leader. So are
-        candidates over the same paths that are within one standard error of it. Of these, the one that needs
-        the least change of the host is advised (`_order`). Fewer paths are advised only if the trials show
-        that they are as good.
+        candidates over the same paths that are close to it (`_is_alike`). Of these, the one that needs the
+        least change of the host is advised (`_order`). Fewer paths are advised only if the trials show that
+        they are as good.
         """
         ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
         within = [one for one in ranks if not self.use(one, candidates[one].paths).over]
@@ -197,9 +197,10 @@ class Evidence:
         return f"the choice has {change} over {found.effect.pairs} trials, {found.advice}"
 
     def _is_alike(self, candidates: Sequence[Candidate], best: int, one: int) -> bool:
-        """Return whether a candidate over the same paths is within one standard error of a better one.
+        """Return whether a candidate over the same paths is close to a better one.
 
-        It is the rule of Breiman et al. for the choice of the simplest of several that are close
+        It is close if the mean difference is at most one standard error, or less than what matters. The first
+        is the rule of Breiman et al. for the choice of the simplest of several that are close
         (Classification and Regression Trees, 1984, 3.4.3).
         """
         from anabranch.results import paired
@@ -211,7 +212,8 @@ class Evidence:
         if left.size < judging.FEWEST:
             return False
         values = left - right
-        return bool(values.mean() <= values.std(ddof=1) / values.size**0.5)
+        error = values.std(ddof=1) / values.size**0.5
+        return bool(values.mean() <= max(error, self.score.matters(float(right.mean()))))
 
     def _expense(self, candidates: Sequence[Candidate], place: int) -> tuple[bool, float, float]:
         """Return the sort key of a candidate by caps, weights and cost."""

@@ -213,11 +213,12 @@ class Advice:
     @property
     def _preferable(self) -> str:
         """The advantage of the undecided candidates over the choice, in words."""
-        own = self.choice
-        if any((one.use.per_hour or 0.0) < (own.use.per_hour or 0.0) for one in self.undecided):
-            return "cheaper"
+        own, less = self.choice, "with less change of the host"
+        cheaper = [(one.use.per_hour or 0.0) < (own.use.per_hour or 0.0) for one in self.undecided]
+        if any(cheaper):
+            return "cheaper" if all(cheaper) else f"cheaper or {less}"
         has_less = any(one.candidate.changes < own.candidate.changes for one in self.undecided)
-        return "with less change of the host" if has_less else "with less data on paths to avoid"
+        return less if has_less else "with less data on paths to avoid"
 
     def _named(self, found: Sequence[Ranked]) -> str:
         """Return the names of some candidates with their costs."""
