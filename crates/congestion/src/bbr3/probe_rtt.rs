@@ -142,3 +142,25 @@ impl Bbr3 {
         self.min_rtt.get().map_or(crate::INITIAL_WINDOW, |rtt| bw.fills(rtt, gain))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_expired_minimums_get_a_new_age_after_an_outage() {
+        let at = |ns: u64| Instant::ZERO + Duration::from_nanos(ns);
+        let mut min = MinRtt::default();
+        min.begin(at(0), Some(Duration::from_millis(10)));
+        // BBRUpdateMinRTT: a value expires when more than its interval has passed, here 5 s and 10 s.
+        for (now, recent_at, min_at) in [
+            (5_000_000_000, 0, 0),
+            (5_000_000_001, 5_000_000_001, 0),
+            (10_000_000_000, 5_000_000_001, 0),
+            (10_000_000_001, 5_000_000_001, 10_000_000_001),
+        ] {
+            min.keep(at(now));
+            assert_eq!((min.recent_at, min.at), (at(recent_at), at(min_at)), "{now}");
+        }
+    }
+}

@@ -120,15 +120,30 @@ fn balia_counts_acknowledgements() {
     assert_eq!(acknowledgements_after_slow_start("balia", &siblings), 81);
 }
 
-/// Counts the ACKs, of two segments each, until the window grows from 20 to 21 segments. Slow start ends at 20
-/// segments, and includes the first computation.
+/// `mptcp_balia_recalc_ai` shifts rates above 2^25 by five bits, because their squares would overflow. Two paths
+/// of 500 segments and 1 ms have 1448 x 500 x 8,000,000 / 8,000 = 724,000,000 bytes per second each, or 22,625,000
+/// after the shift. The window grows after (45,250,000^2 x 10 / 45,250,000) x 500 / (5 x 22,625,000) = 2,000
+/// others.
+#[test]
+fn balia_scales_large_rates() {
+    let siblings = views(&[path(500, 1), path(500, 1)]);
+    assert_eq!(acknowledgements_after_slow_start_at(500, "balia", &siblings), 2001);
+}
+
+/// Like [`acknowledgements_after_slow_start_at`], for 20 segments.
 fn acknowledgements_after_slow_start(name: &str, siblings: &[SiblingView]) -> u32 {
+    acknowledgements_after_slow_start_at(20, name, siblings)
+}
+
+/// Counts the ACKs, of two segments each, until the window grows from `cwnd` segments by one. Slow start ends at
+/// `cwnd` segments, and includes the first computation.
+fn acknowledgements_after_slow_start_at(cwnd: u32, name: &str, siblings: &[SiblingView]) -> u32 {
     let mut controller = build(&format!("{name}(form=kernel)"));
-    let mut window = Window { cwnd: 19, ssthresh: 20 };
+    let mut window = Window { cwnd: cwnd - 1, ssthresh: cwnd };
     controller.on_ack(&ack(0, siblings, 1), &mut window);
-    assert_eq!(window.cwnd, 20);
+    assert_eq!(window.cwnd, cwnd);
     let mut heard = 0;
-    while window.cwnd == 20 {
+    while window.cwnd == cwnd {
         controller.on_ack(&ack(0, siblings, 2), &mut window);
         heard += 1;
     }

@@ -70,7 +70,7 @@ fn an_empty_window_sends_nothing_and_moves_no_average() {
 /// first call for a subflow initialises the average rate.
 #[test]
 fn a_rate_is_taken_while_the_window_is_closed_and_forgotten_with_its_subflow() {
-    for name in ["linux", "linux-6.1"] {
+    for name in ["linux", "linux-6.1", "rtx-aware(linux)"] {
         let chosen_after = |closed: bool| {
             let mut linux = build(name);
             if closed {
