@@ -264,5 +264,6 @@ def test_connections_that_share_a_path_add_up_to_its_rate():
         for stream in (0, 1)
     ]
     queued = dict.fromkeys(range(10), 40.0)
-    assert _scenario._rates(down, queued, 20.0, 0.0, 1, "server", 1.0) == ([pytest.approx(20.0)], False)
-    assert _scenario._rates(down, {}, 20.0, 0.0, 1, "server", 1.0) == ([pytest.approx(20.0)], True)
+    for times, is_lower_bound in ((queued, False), ({}, True)):
+        seen = _scenario._Seen(down=down, times=times, begin=0.0, seconds=1, side="server")
+        assert _scenario._rates(seen, 20.0, 1.0) == ([pytest.approx(20.0)], is_lower_bound)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 import anabranch
 from anabranch import capture, logs
-from anabranch.capture import _queue, _scenario
+from anabranch.capture import _film, _queue, _scenario
 from anabranch.capture._queue import Tick
 from anabranch.cli._app import app
 from anabranch.metrics import cmcd
@@ -92,7 +94,8 @@ def test_a_path_of_a_few_packets_a_second_has_that_rate():
         for tick in (0, 3, 6, 9, 12, 15, 18)
     ]
     times = dict.fromkeys((0, 3, 6, 9, 12, 15, 18), 500.0)
-    rates, _ = _scenario._rates(down, times, 100.0, 0.0, 2, "client", 1.0)
+    seen = _scenario._Seen(down=down, times=times, begin=0.0, seconds=2, side="client")
+    rates, _ = _scenario._rates(seen, 100.0, 1.0)
     # The queue of the last tenth of the second second does not show.
     assert rates == [pytest.approx(0.004), None]
 
@@ -273,3 +276,44 @@ def test_an_idle_path_has_no_outage(tmp_path, side):
         anabranch.run(given, pcapng=tmp_path / f"{name}.pcapng", pcapng_at=side)
         assert command(tmp_path / f"{name}.pcapng", "--scenario", tmp_path / f"{name}.toml").exit_code == 0
         assert "handoffs" not in (tmp_path / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def test_a_session_ends_where_its_log_ends(session, tmp_path):
+    """The log is cut after 25 s of the session of 60 s, as by a viewer who stopped."""
+    _, file, log = session
+    lines = [line for line in log.read_text(encoding="utf-8").splitlines() if json.loads(line)["t_s"] <= 25.0]
+    (tmp_path / "cut.json").write_text("\n".join(lines), encoding="utf-8")
+    read = capture.read(file, progress=False)
+    merged = logs.merge(capture.traced(read), logs.read(tmp_path / "cut.json"))
+    run = merged.run()
+    capture.write_scenario(tmp_path / "made.toml", read, merged, run)
+    text = (tmp_path / "made.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(text)["application"]
+    last_s = json.loads(lines[-1])["t_s"] + run.summary["log"]["offset_s"]
+    assert found["duration"] == f"{last_s:.3f} s"
+    # Seven chunks of 10 s were requested by then, and the film goes on.
+    assert found["ladder"]["length"] == "190 s"
+    assert "Verdicts about the film" in text
+
+
+@pytest.mark.parametrize(("log_end_s", "end_s"), [(85.0, 85.0), (95.0, 100.0), (130.0, 100.0)])
+def test_a_log_that_ends_just_before_the_capture_does_not_end_the_session(log_end_s, end_s):
+    run = SimpleNamespace(summary={"duration_s": 100.0, "log": {"end_s": log_end_s}})
+    assert _film._end_s(run) == end_s
+
+
+@pytest.mark.parametrize(("last_s", "has_stopped"), [(50.0, True), (69.0, True), (71.0, False)])
+def test_a_player_that_requests_nothing_for_three_chunks_has_the_whole_film(last_s, has_stopped):
+    run = SimpleNamespace(summary={"duration_s": 100.0, "log": {"end_s": 100.0}})
+    chunks = [{"t_s": time_s, "duration_s": 10.0} for time_s in (0.0, last_s)]
+    assert _film._has_stopped(run, chunks) == has_stopped
+    # Without a log, the chunks come from a capture, which may lack some.
+    assert not _film._has_stopped(SimpleNamespace(summary={"duration_s": 100.0}), chunks)
+
+
+def test_the_first_request_without_su_is_the_latest_start(session):
+    _, file, log = session
+    done = CliRunner().invoke(app, ["log", str(log)])
+    assert "at the latest. Stalled" in done.stdout
+    done = command(file, "--log", log)
+    assert " s at the latest." in done.stdout

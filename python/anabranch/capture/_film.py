@@ -28,6 +28,10 @@ _NEAR_END_S = 1.0
 _LARGEST = 100.0
 #: Film behind the end of a session that was cut off: a faster network would have requested it, in seconds.
 _EXTRA_FILM_S = 120.0
+#: The viewer stopped if the log ends more than this before the capture, in seconds.
+_STOPPED_S = 10.0
+#: A player that requests nothing for this many chunks has requested the whole film.
+_SILENT_CHUNKS = 3
 #: A session without a film is taken for one with pauses if it was silent for this share of the time.
 _PAUSED = 0.2
 #: The rule of adaptation of a player, by the kind of its log.
@@ -66,7 +70,8 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
     whole = max((row["duration_s"] for row in rungs if row["duration_s"]), default=None)
     until = _until(run, whole)
     requested = _requested_s(run)
-    length = whole or (max(requested, run.summary["duration_s"]) + _EXTRA_FILM_S if until else requested)
+    goes_on = bool(until) and not _has_stopped(run, chunks)
+    length = whole or (max(requested, _end_s(run)) + _EXTRA_FILM_S if goes_on else requested)
     film = [
         "[application.ladder]",
         f"master = {_quoted(master.name)}",
@@ -122,7 +127,13 @@ def _quoted(text: str) -> str:
 def _adaptive(run: Run) -> list[str]:
     """Return the head of an adaptive application."""
     rule = _RULES.get(_kind(run), "hlsjs")
-    return ["[application]", 'kind = "adaptive"', f'abr = "{rule}"  # the rule of the player is not known']
+    return [
+        "# The rule of adaptation (`abr`) is not known, and this one is assumed. Verdicts about the film",
+        "# depend on it: compare them with those of other rules before you rely on them.",
+        "[application]",
+        'kind = "adaptive"',
+        f'abr = "{rule}"',
+    ]
 
 
 def _kind(run: Run) -> str:
@@ -141,7 +152,22 @@ def _until(run: Run, whole_s: float | None) -> list[str]:
         return []
     if whole_s is not None and _requested_s(run) > whole_s - _NEAR_END_S:
         return []
-    return [f'duration = "{run.summary["duration_s"]:.3f} s"  # the film goes on']
+    return [f'duration = "{_end_s(run):.3f} s"  # the film goes on']
+
+
+def _end_s(run: Run) -> float:
+    """Return when the session ended: where the log ends, if that is long before the capture's end."""
+    whole: float = run.summary["duration_s"]
+    stopped: float = run.summary.get("log", {}).get("end_s", whole)
+    return stopped if 0.0 < stopped < whole - _STOPPED_S else whole
+
+
+def _has_stopped(run: Run, chunks: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the player requested nothing for some chunks before the end: the film had no more."""
+    if "log" not in run.summary:
+        return False
+    last = max((row["t_s"] for row in chunks if row["t_s"] is not None), default=None)
+    return last is not None and _end_s(run) - last > _SILENT_CHUNKS * max(row["duration_s"] for row in chunks)
 
 
 def _transfer(run: Run) -> list[str]:

@@ -105,7 +105,8 @@ def paths(capture: Capture, traced: Traced) -> list[PathFound]:
         streams = {part.stream["stream"]: part for part in traced.parts if part.path == name}
         down = [row for row in table if _is(row, streams, "down")]
         times = _times(table, streams, traced.side)
-        found.append(_path(name, list(streams.values()), down, times, begin, seconds, traced.side))
+        seen = _Seen(down=down, times=times, begin=begin, seconds=seconds, side=traced.side)
+        found.append(_path(name, list(streams.values()), seen))
     return found
 
 
@@ -127,21 +128,37 @@ def _times(
     }
 
 
-def _path(
-    name: str,
-    parts: Sequence[Any],
-    down: Sequence[Mapping[str, Any]],
-    times: Mapping[int, float],
-    begin: float,
-    seconds: int,
-    side: str | None,
-) -> PathFound:
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """The samples of a path.
+
+    Attributes
+    ----------
+    down
+        Those of the direction to the client.
+    times
+        The round-trip times by tenth of a second, in milliseconds.
+    begin, seconds
+        When the session began, and its length in whole seconds.
+    side
+        The host at which the capture was taken.
+    """
+
+    down: Sequence[Mapping[str, Any]]
+    times: Mapping[int, float]
+    begin: float
+    seconds: int
+    side: str | None
+
+
+def _path(name: str, parts: Sequence[Any], seen: _Seen) -> PathFound:
     """Return what samples show of a path."""
+    down, times, begin, side = seen.down, seen.times, seen.begin, seen.side
     key = "syn_to_syn_ack_ms" if side == "client" else "syn_ack_to_ack_ms"
     shakes = [part.stream[key] for part in parts if part.stream[key] is not None and part.stream["syns"] == 1]
     least = min([*times.values(), *shakes], default=50.0)
     size = max((part.stream[part.down]["longest_payload"] for part in parts), default=1400) or 1400
-    rates, is_lower_bound = _rates(down, times, least, begin, seconds, side, 1 + _HEADERS / size)
+    rates, is_lower_bound = _rates(seen, least, 1 + _HEADERS / size)
     per_s = [rate * 1e6 / 8 / (size + _HEADERS) for rate in _filled(rates)]
     found = _queue.queue(list(_ticks(down, side, size)), times, least, per_s, round(begin * 10))
     packets = round(found.packets if found.was_full else 1.5 * found.packets)
@@ -175,49 +192,56 @@ def _filled(rates: Sequence[float | None]) -> list[float]:
     return result
 
 
-def _rates(
-    down: Sequence[Mapping[str, Any]],
-    times: Mapping[int, float],
-    least_ms: float,
-    begin: float,
-    seconds: int,
-    side: str | None,
-    wire: float,
-) -> tuple[list[float | None], bool]:
-    """Return the rate of each second, or None, and whether they are lower bounds."""
-    pairs: list[list[float]] = [[] for _ in range(seconds)]
-    # By second the rate in each tenth of it, over all connections.
-    carried: list[dict[int, float]] = [{} for _ in range(seconds)]
-    before: dict[int, int] = {}
-    for row in down:
-        second, tick = int((row["t_s"] - begin + 1e-6) / _STEP_S), round(row["t_s"] * 10)
-        acked = row["acked_bytes"] - before.get(row["stream"], 0)
-        before[row["stream"]] = row["acked_bytes"]
-        if not 0 <= second < seconds:
-            continue
-        if row["pair_mbps"] is not None:
-            pairs[second].append(row["pair_mbps"])
-        rate = acked * 80e-6 if side == "server" else row["throughput_mbps"]
-        carried[second][tick] = carried[second].get(tick, 0.0) + rate * wire
-    queued = [
-        fmean(own.values())
-        if len(own) > _LEAST_TICKS and all(times.get(tick, 0.0) > _QUEUED * least_ms for tick in own)
-        else None
-        for own in carried
-    ]
-    if side != "server":
-        busy = _busy(times, least_ms)
-        starts = (round(begin * 10) + 10 * second for second in range(seconds))
+def _rates(seen: _Seen, least_ms: float, wire: float) -> tuple[list[float | None], bool]:
+    """Return the rate of each second, or None, and whether they are lower bounds.
+
+    Parameters
+    ----------
+    seen
+        The samples.
+    least_ms
+        The least round-trip time.
+    wire
+        The bytes on the link for each byte of payload.
+    """
+    pairs, carried = _by_second(seen, wire)
+    if seen.side != "server":
+        busy = _busy(seen.times, least_ms)
+        starts = (round(seen.begin * 10) + 10 * second for second in range(seen.seconds))
         whole = [
             sum(own.values()) / 10 if busy.issuperset(range(start, start + 10)) else None
             for start, own in zip(starts, carried, strict=True)
         ]
         return _paired([median(own) if len(own) > 1 else None for own in pairs], whole), False
+    queued = [
+        fmean(own.values())
+        if len(own) > _LEAST_TICKS and all(seen.times.get(tick, 0.0) > _QUEUED * least_ms for tick in own)
+        else None
+        for own in carried
+    ]
     if any(rate is not None for rate in queued):
         return queued, False
     # A tenth without an acknowledgement counts as well: the next one may acknowledge its bytes too.
     most = max((sum(own.values()) / 10 for own in carried if own), default=1.0)
-    return [most] * seconds, True
+    return [most] * seen.seconds, True
+
+
+def _by_second(seen: _Seen, wire: float) -> tuple[list[list[float]], list[dict[int, float]]]:
+    """Return by second the rates of neighbouring segments, and the rate in each tenth, of all connections."""
+    pairs: list[list[float]] = [[] for _ in range(seen.seconds)]
+    carried: list[dict[int, float]] = [{} for _ in range(seen.seconds)]
+    before: dict[int, int] = {}
+    for row in seen.down:
+        second, tick = int((row["t_s"] - seen.begin + 1e-6) / _STEP_S), round(row["t_s"] * 10)
+        acked = row["acked_bytes"] - before.get(row["stream"], 0)
+        before[row["stream"]] = row["acked_bytes"]
+        if not 0 <= second < seen.seconds:
+            continue
+        if row["pair_mbps"] is not None:
+            pairs[second].append(row["pair_mbps"])
+        rate = acked * 80e-6 if seen.side == "server" else row["throughput_mbps"]
+        carried[second][tick] = carried[second].get(tick, 0.0) + rate * wire
+    return pairs, carried
 
 
 def _busy(times: Mapping[int, float], least_ms: float) -> set[int]:

@@ -113,8 +113,9 @@ def _text(read: PlayerLog, run: Run) -> None:
         _console.out(f"{len(read.others):,} other sessions: {', '.join(read.others[:5])} (--session).")
     if run.qoe is not None:
         dash = _numbers.or_dash
+        latest = " at the latest" if read.starts_by and run.qoe["startup_delay_s"] is not None else ""
         _console.out(
-            f"Started after {dash(run.qoe['startup_delay_s'], '{:.3g} s')}. "
+            f"Started after {dash(run.qoe['startup_delay_s'], '{:.3g} s')}{latest}. "
             f"Stalled {run.qoe['buffer_underflows']:g} times, for {run.qoe['rebuffer_s']:.3g} s in all."
         )
         stalls = stall_times(run.rows("playback"), run.duration_s)

@@ -69,6 +69,7 @@ class _Session:
         self.by_states = self.timed and _states.has_states(one.cmcd for one in self.own)
         self.found = Found()
         self.notes: list[str] = []
+        self.starts_by = False
         self.stalls: list[tuple[float, float | None]] = []
         first = self._at(self.own[0]) if self.timed else 0.0
         self.wall = self.timed and _times.is_unix(first)
@@ -114,6 +115,7 @@ class _Session:
             counts=counts,
             unseen=unseen,
             notes=self.notes,
+            starts_by=self.starts_by,
             **named,
         )
 
@@ -206,6 +208,7 @@ class _Session:
         if plays is self.own[0]:
             self.notes.append("The log begins while the session plays, so the startup delay is not known.")
         else:
+            self.starts_by = True
             self.notes.append("Playback began at the latest at the first request that does not have `su`.")
         return self._at(plays)
 

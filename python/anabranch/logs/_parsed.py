@@ -69,8 +69,8 @@ class PlayerLog:
         The name of the session, and empty if the log has no names.
     others
         The names of other sessions in the log.
-    complete
-        Whether times of requests and their ends are known, on which rates rest.
+    starts_by
+        Whether playback may have begun before the event `start`, which is then the latest time.
     """
 
     file: str
@@ -84,6 +84,7 @@ class PlayerLog:
     bad: Sequence[BadLine] = ()
     session: str = ""
     others: Sequence[str] = ()
+    starts_by: bool = False
 
     @property
     def last_s(self) -> float:

@@ -41,7 +41,8 @@ def verdict(run: Run) -> tuple[list[str], str]:
     else:
         begun = "Played without a stall that the log shows"
     started = qoe["startup_delay_s"]
-    start = "" if started is None else f"; started after {started:.2f} s"
+    latest = " at the latest" if log.get("starts_by") else ""
+    start = "" if started is None else f"; started after {started:.2f} s{latest}"
     lost = qoe.get("picture_discards") or 0
     seen = qoe["finished"] is not None
     return [f"{begun}{start}.", first, *more], "bad" if stalls or lost else "good" if seen else ""
@@ -62,7 +63,12 @@ def headline(run: Run) -> Iterator[tuple[str, str, str, bool]]:
             yield f"{value:,g}", "", WORDS[name], False
         return
     startup, stalls = qoe["startup_delay_s"], qoe["buffer_underflows"]
-    yield "–" if startup is None else f"{startup:.2f}", "s", "startup delay", False
+    yield (
+        "–" if startup is None else f"{startup:.2f}",
+        "s",
+        f"startup delay{', at the latest' if run.summary['log'].get('starts_by') else ''}",
+        False,
+    )
     yield f"{stalls:g}", "", "stalls", stalls > 0
     yield f"{qoe['rebuffer_s']:.1f}", "s", "of stalls", qoe["rebuffer_s"] > 0
     if (lost := qoe.get("picture_discards")) is not None:
