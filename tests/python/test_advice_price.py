@@ -132,7 +132,7 @@ def test_of_equal_choices_the_kernels_defaults_are_advised():
     found = advised(tables(), alike, around(4.0), around(4.0), controllers=("bbr", "cubic"))
     assert found.choice.candidate.name == "wifi, cubic"
     rule = "of equal ones, the least change of the host's defaults comes first"
-    assert found.sentences[1] == f"not distinguishable from it ({rule}): wifi, bbr"
+    assert found.sentences[1] == f"not distinguishable from it: wifi, bbr; {rule}"
     assert "modprobe" not in found.settings
 
 
@@ -165,8 +165,8 @@ def test_of_equal_choices_the_cheapest_is_advised():
     priced = advised(tables({"price_per_gb": 2.4}), *values)
     assert priced.choice.candidate.paths == ("wifi",)
     assert priced.sentences[1] == (
-        "not distinguishable from it (of equal ones, the least change of the host's defaults comes first, then "
-        "the cheapest): lte, cubic (2.40 an hour)"
+        "not distinguishable from it: lte, cubic (2.40 an hour); of equal ones, the least change of the host's "
+        "defaults comes first, then the cheapest"
     )
     assert priced.undecided == ()
 

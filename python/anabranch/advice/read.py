@@ -208,7 +208,7 @@ class Advice:
         """Return a sentence that lists the candidates that are not distinguishable from the choice."""
         then = ", then the cheapest" if self.terms.has_order else ""
         rule = f"of equal ones, the least change of the host's defaults comes first{then}"
-        return f"not distinguishable from it ({rule}): {self._named(self.equal)}"
+        return f"not distinguishable from it: {self._named(self.equal)}; {rule}"
 
     @property
     def _preferable(self) -> str:
