@@ -207,3 +207,23 @@ def test_a_server_that_refuses_gives_exit_code_1_and_json(tmp_path):
     done = CliRunner().invoke(app, ["measure", f"{address}/x", *options])
     assert done.exit_code == 1
     assert {row["error"] for row in json.loads(done.stdout)["sessions"]} == {"Connection refused"}
+
+
+def _answers(monkeypatch, routes):
+    """Let `ip` list two interfaces, with these routes of each, and take every address for a neighbour."""
+
+    def ip(*arguments):
+        if arguments[:2] == ("addr", "show"):
+            return [{"ifname": name, "addr_info": [{}]} for name in routes]
+        if arguments[:2] == ("route", "get"):
+            return [{"dev": arguments[-1] if len(arguments) > 3 else "wan0", "prefsrc": "10.0.0.2"}]
+        return routes.get(arguments[-1], [])
+
+    monkeypatch.setattr(_paths, "_ip", ip)
+
+
+def test_an_interface_without_a_route_to_the_server_is_no_path(monkeypatch):
+    bridge = [{"dst": "172.17.0.0/16"}, {"type": "local", "dst": "172.17.0.1"}]
+    _answers(monkeypatch, {"wan0": [{"dst": "default"}], "docker0": bridge})
+    assert [path.name for path in _paths.find("192.0.2.1", 80).paths] == ["wan0"]
+    assert [path.name for path in _paths.find("172.17.0.9", 80).paths] == ["wan0", "docker0"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import shutil
 import socket
@@ -76,7 +77,7 @@ def find(server: str, port: int, wanted: Sequence[str] = ()) -> Host:
     found = []
     for name in wanted or names:
         route = _route(address, name)
-        if route is not None:
+        if route is not None and (wanted or _leads(name, address)):
             found.append(Path(name=name, address=route["prefsrc"]))
         elif wanted:
             faults.append(Fault(message=f"the interface {name} has no route to {address}", where="--paths"))
@@ -137,6 +138,26 @@ def _route(address: str, interface: str | None = None) -> dict[str, Any] | None:
     through = [] if interface is None else ["oif", interface]
     listed = _ip("route", "get", address, *through)
     return listed[0] if listed and "prefsrc" in listed[0] else None
+
+
+def _leads(interface: str, address: str) -> bool:
+    """Return whether a route of an interface, in any table, covers an address.
+
+    Without one, `ip route get` takes every address for a neighbour, as on the bridge of a container host.
+    """
+    family = "-6" if ":" in address else "-4"
+    listed = _ip(family, "route", "show", "table", "all", "dev", interface) or []
+    return any(_covers(str(one.get("dst", "")), address) for one in listed if one.get("type") is None)
+
+
+def _covers(prefix: str, address: str) -> bool:
+    """Return whether a prefix of `ip route`, which may be `default`, contains an address."""
+    if prefix == "default":
+        return True
+    try:
+        return ipaddress.ip_address(address) in ipaddress.ip_network(prefix)
+    except ValueError:
+        return False
 
 
 def _endpoints() -> set[str]:
