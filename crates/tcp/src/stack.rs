@@ -255,3 +255,17 @@ impl SharedStack {
         acknowledges_by_read: false,
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_for_outages_have_the_names_of_the_scenario_keys() {
+        // docs/reference/scenario-keys.md: `transport.stack.outage`.
+        assert_eq!(OutageRule::named("kernel"), Some(OutageRule::Kernel));
+        assert_eq!(OutageRule::named("timeouts"), Some(OutageRule::Timeouts));
+        assert_eq!(OutageRule::named("dsack"), Some(OutageRule::Dsack));
+        assert_eq!(OutageRule::named("none"), None);
+    }
+}
