@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 #: The most characters of a value that messages show.
 _MOST_SHOWN = 60
@@ -203,21 +203,49 @@ def shown(value: object) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the valid name that is closest to `name`, or None when none is close.
+    """Return the valid name that is closest to `name`, or None when none is close."""
+    return _closest(name, {one: one for one in names})
+
+
+def nearest_file(name: str, names: Iterable[str]) -> str | None:
+    """Return the file name that is closest to `name`, or None when none is close.
 
     A folder and an ending that both have, as in `runs/a.toml`, do not make two file names close.
     """
-    place = PurePath(name.lower())
-    folder, ending = name.lower().removesuffix(place.name), place.suffix
-    lowered = {one.lower().removeprefix(folder).removesuffix(ending): one for one in sorted(set(names))}
-    close = difflib.get_close_matches(place.stem, lowered, n=1, cutoff=0.6)
+    place = PurePath(name)
+    folder, ending = name.removesuffix(place.name), place.suffix
+    return _closest(place.stem, {one: one.removeprefix(folder).removesuffix(ending) for one in names})
+
+
+def _closest(name: str, compared: Mapping[str, str]) -> str | None:
+    """Return the key whose value is closest to `name`, whatever the case, or None when none is close."""
+    lowered = {text.lower(): key for key, text in sorted(compared.items())}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return lowered[close[0]] if close else None
 
 
-def did_you_mean(name: str, names: Iterable[str], *, otherwise: str = "") -> str:
-    """Return the hint for an unknown name: the nearest valid one, and where to see all."""
+def did_you_mean(
+    name: str,
+    names: Iterable[str],
+    *,
+    otherwise: str = "",
+    close_to: Callable[[str, Iterable[str]], str | None] = nearest,
+) -> str:
+    """Return the hint for an unknown name: the nearest valid one, and where to see all.
+
+    Parameters
+    ----------
+    name
+        The unknown name.
+    names
+        The valid names.
+    otherwise
+        Where to see all; the names themselves unless given.
+    close_to
+        The comparison: `nearest`, or `nearest_file` for names of files.
+    """
     valid = sorted(set(names))
-    close = nearest(name, valid)
+    close = close_to(name, valid)
     if close is not None:
         return f"did you mean `{close}`?" + (f" {otherwise}" if otherwise else "")
     return otherwise or "valid: " + ", ".join(f"`{candidate}`" for candidate in valid)

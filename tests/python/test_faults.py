@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.errors import ScenarioError
+from anabranch.errors import ScenarioError, nearest
 from anabranch.scenario import load as loading
 from anabranch.scenario._overrides import Override, parse_assignment
 
@@ -216,6 +216,12 @@ def test_no_such_scenario():
         loading.load("two-path")
     with pytest.raises(ScenarioError, match="a folder"):
         loading.load("/")
+
+
+def test_dotted_keys_and_units_have_near_names():
+    assert nearest("transport.schedulr", ["transport.preset", "transport.scheduler"]) == "transport.scheduler"
+    assert nearest("paths.wifi.rat", ["paths.wifi.rtt", "paths.wifi.rate"]) == "paths.wifi.rate"
+    assert nearest("Mbit/sec", ["kbit/s", "Mbit/s"]) == "Mbit/s"
 
 
 def test_an_equal_ending_or_folder_does_not_make_two_names_near(tmp_path):

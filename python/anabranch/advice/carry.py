@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.advice.candidates import KERNEL_CONTROLLERS, KERNEL_SCHEDULERS
+from anabranch.traces._facts import FILE_KEYS
 
 if TYPE_CHECKING:
     from anabranch.advice.candidates import Candidate
@@ -57,7 +58,7 @@ def _absolute(raw: dict[str, Any], folder: Path) -> None:
     for _, table in _follow.places(raw):
         given = table.get("trace")
         if isinstance(given, dict):
-            given |= {key: full(given[key]) for key in ("file", "light") if key in given}
+            given |= {key: full(given[key]) for key in FILE_KEYS if key in given}
         elif given is not None:
             table["trace"] = full(given)
     application = raw.get("application")

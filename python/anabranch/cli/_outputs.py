@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, shown
+from anabranch.traces._facts import FILE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -94,7 +95,7 @@ def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
     for _, table in _follow.places(loaded.scenario.model_dump(mode="json")):
         trace = table.get("trace")
         if isinstance(trace, dict):
-            for file in filter(None, (trace["file"], trace["light"])):
+            for file in filter(None, (trace[key] for key in FILE_KEYS)):
                 yield Path(file), "a recording that the scenario follows"
     for named in loaded.plugins.values():
         for plugged in named.values():

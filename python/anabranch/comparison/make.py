@@ -12,6 +12,7 @@ from anabranch import _files, _progress
 from anabranch.comparison import paths
 from anabranch.comparison.read import Comparison, read
 from anabranch.study.sweep import Sweep
+from anabranch.traces._facts import FILE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from anabranch.scenario.load import Loaded
 
 #: The keys that name a file.
-_FILES = ("trace", "file", "film", "ladder")
+_FILES = ("trace", *FILE_KEYS, "film", "ladder")
 _PLACE = re.compile(r"(?<![\w./-])[\w./-]+\.py(?=:)")
 #: Default number of runs of each set.
 TRIALS = 10

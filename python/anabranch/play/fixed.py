@@ -14,6 +14,7 @@ import tomli_w
 
 from anabranch.errors import AnabranchError
 from anabranch.play import keys, presets, setup, templates
+from anabranch.traces._facts import FILE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,7 @@ class Fixed:
             if isinstance(given, str):
                 table["trace"] = str(self.path.parent / given)
             elif isinstance(given, dict):
-                files = {key: str(self.path.parent / given[key]) for key in ("file", "light") if key in given}
+                files = {key: str(self.path.parent / given[key]) for key in FILE_KEYS if key in given}
                 table["trace"] = {**given, **files}
         return raw
 

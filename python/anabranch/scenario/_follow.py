@@ -14,6 +14,7 @@ from anabranch.errors import Fault, InputError
 from anabranch.media import films
 from anabranch.plugins import module
 from anabranch.scenario.link_models import MODELS, Recording
+from anabranch.traces._facts import FILE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ def locate(
     faults: list[Fault] = []
     for path, table in places(raw):
         given = table.get("trace")
-        for key in ("file", "light") if isinstance(given, dict) else ("file",):
+        for key in FILE_KEYS if isinstance(given, dict) else FILE_KEYS[:1]:
             name = given.get(key) if isinstance(given, dict) else given
             if not isinstance(name, str):
                 continue

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from anabranch import _files
-from anabranch.errors import Fault, ScenarioError, did_you_mean
+from anabranch.errors import Fault, ScenarioError, did_you_mean, nearest_file
 
 #: The scenarios of the installed program (in a checkout, a link to its `scenarios` folder).
 _PACKAGED = Path(__file__).resolve().parent.parent / "_scenarios"
@@ -88,7 +88,7 @@ def resolve(scenario: str | Path) -> Path:
         return known[name]
     near = path.suffix and _files.is_folder(path.parent)
     beside = [str(file) for file in sorted(path.parent.glob("*.toml"))] if near else []
-    hint = did_you_mean(name, [*known, *beside], otherwise=_SHOWN)
+    hint = did_you_mean(name, [*known, *beside], otherwise=_SHOWN, close_to=nearest_file)
     raise ScenarioError([Fault(message=f"no such scenario: `{scenario}`", hint=hint)])
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from anabranch.traces._trace import Step, Trace
 
+#: The keys of a recording in a scenario that name a file.
+FILE_KEYS = ("file", "light")
 RateUnit: TypeAlias = Literal["bit/s", "kbit/s", "Mbit/s"]
 TimeUnit: TypeAlias = Literal["s", "ms"]
 Gaps: TypeAlias = Literal["hold", "outage", "cut"]
