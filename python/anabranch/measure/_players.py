@@ -82,7 +82,9 @@ def play(name: str, order: Order) -> Session:
             raise relay.fault
         if relay.fault is not None:
             session.error = reason(relay.fault)
-    session.samples, session.ends = watch.samples, watch.ends
+        elif relay.refused:
+            session.error = "; ".join(relay.refused.values())
+    session.add_counters(watch)
     return session
 
 

@@ -8,6 +8,7 @@ sockets can be read. It reads playlists, and replaces the server's address in th
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import sys
 import threading
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urljoin, urlsplit
 
 from anabranch.errors import Fault, InputError
-from anabranch.measure._session import LARGEST, PIECE, Chunk, present, reason
+from anabranch.measure._session import LARGEST, Chunk, pieces, present, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,13 @@ _WAITING = 64 * 1024
 _ASKED = ("accept", "range", "user-agent", "cache-control", "if-range")
 _ANSWERED = ("content-type", "content-range", "accept-ranges", "last-modified", "etag", "cache-control")
 _PLAYLISTS = (".m3u8", ".m3u")
+#: The addresses of a playlist: whole lines, and attributes of tags. A variable is `{$NAME}`.
+_ADDRESSES = re.compile(r'(?<![^\r\n])[^#\s][^\r\n]*|(?<=URI=")[^"\r\n]*(?=")')
+_VARIABLE = re.compile(r"\{\$([A-Za-z0-9_-]+)\}")
+
+
+class _PlayerError(Exception):
+    """The player has closed its connection, as at the end of its session."""
 
 
 class Relay:
@@ -47,12 +55,15 @@ class Relay:
         Why the session cannot go on: wrong input, or the failure of a connection.
     film_s
         The duration of the stream by the playlist of a rendition, in seconds; None before it came.
+    refused
+        Addresses that the server refused, and has not delivered since, with its answers.
     """
 
     def __init__(self, order: Order, session: Session, watch: Watch) -> None:
         self.began_s: float | None = None
         self.fault: Exception | None = None
         self.film_s: float | None = None
+        self.refused: dict[str, str] = {}
         self._order, self._session, self._watch = order, session, watch
         self._lock = threading.Lock()
         #: Height and rate of each playlist of a rendition, and of each chunk with its byte range.
@@ -90,9 +101,7 @@ class Relay:
 
     def connection(self) -> Connection:
         """Return a new connection to the server, whose counters are read."""
-        made = self._order.connection()
-        self._watch.add(made)
-        return made
+        return self._order.connection(self._watch)
 
     def asked(self, target: str) -> str:
         """Return the address that a request is about."""
@@ -108,11 +117,38 @@ class Relay:
     def came(self, size: int) -> None:
         """Count bytes of a body."""
         with self._lock:
-            self._session.bytes += size
-            self._session.marks.append((self.now(), self._session.bytes))
+            self._session.add_bytes(size, self.now())
+
+    def was_refused(self, address: str, answer: http.client.HTTPResponse) -> None:
+        """Record that the server refused a request. The player may repeat it.
+
+        Raises
+        ------
+        InputError
+            If it knows nothing at the address of the whole stream.
+        """
+        message = f"the server answers {answer.status} {answer.reason}"
+        if answer.status < 500 and address == self._order.url.geturl():
+            raise InputError([Fault(message=message, where=address)])
+        self.refused[address] = f"{message}: {address}"
+
+    def was_redirected(self, address: str, other: str) -> None:
+        """Record that the content of an address is at another one."""
+        self.refused.pop(address, None)
+        with self._lock:
+            for (place, span), rendition in tuple(self._chunks.items()):
+                if place == address:
+                    self._chunks[other, span] = rendition
+            if self.is_playlist(address):
+                self._renditions[other] = self._renditions.get(address, (0, 0))
+
+    def is_playlist(self, address: str) -> bool:
+        """Return whether an address is that of a playlist."""
+        return address in self._renditions or urlsplit(address).path.lower().endswith(_PLAYLISTS)
 
     def complete(self, address: str, span: str, asked_s: float, size: int) -> None:
         """Record a body that came whole, if it is a chunk of a playlist."""
+        self.refused.pop(address, None)
         # A range from the first byte on is the whole file, as VLC requests it.
         found = self._chunks.get((address, "" if span == "bytes=0-" else span))
         if found is None:
@@ -122,10 +158,10 @@ class Relay:
             asked_s=asked_s, came_s=self.now(), bytes=size, height=height or None, rate_bps=rate_bps or None
         )
         with self._lock:
-            self._session.chunks.append(chunk)
+            self._session.add_chunk(chunk)
 
     def playlist(self, address: str, content: bytes) -> bytes:
-        """Record a playlist, and return it with the relay's address instead of the server's.
+        """Record a playlist, and return it with the relay's address instead of the server's in every address.
 
         Raises
         ------
@@ -149,9 +185,13 @@ class Relay:
                 self.film_s = max(film_s, self.film_s or 0.0)
                 for segment in segments:
                     self._chunks[urljoin(address, segment.uri), segment.span or ""] = rendition
-        for place in (*(one.uri for one in found.variants), *(one.uri for one in found.segments)):
-            self.local(urljoin(address, place))
-        return text.replace(self._remote, self._origin).encode()
+
+        def placed(match: re.Match[str]) -> str:
+            place = _VARIABLE.sub(lambda name: found.variables.get(name[1], name[0]), match[0])
+            own = self.local(urljoin(address, place.strip()))
+            return own if urlsplit(place).netloc else match[0]
+
+        return _ADDRESSES.sub(placed, text).encode()
 
     def local(self, address: str) -> str:
         """Return an address of the server as the relay's.
@@ -162,11 +202,13 @@ class Relay:
             If it is of another server.
         """
         parts = urlsplit(address)
+        if parts.scheme not in ("http", "https"):
+            return address  # content within the address (`data:`), or the name of a key
         if (parts.scheme, parts.netloc) != (self._order.url.scheme, self._order.url.netloc):
             message = "the address leads to another server"
             hint = "the player loads everything from one server: measure that server's address"
             raise InputError([Fault(message=message, where=address, hint=hint)])
-        return self._origin + address.removeprefix(self._remote)
+        return self._origin + address[len(self._remote) :]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -194,7 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
         address = self.relay.asked(self.path)
         asked_s = self.relay.now()
         try:
-            answer = self._answer()
+            answer = self._answer(address)
         except (OSError, http.client.HTTPException) as error:
             self._refuse(error)
             return
@@ -204,21 +246,21 @@ class _Handler(BaseHTTPRequestHandler):
                 self._pass(address, asked_s, answer)
         except InputError as error:
             self._refuse(error)
-        except http.client.HTTPException as error:
+        except (OSError, http.client.HTTPException) as error:
             self.relay.failed(error)
             self._server.close()
             self.close_connection = True
-        except OSError:
-            # The player has closed its connection, as at the end of its session.
+        except _PlayerError:
             self._server.close()
             self.close_connection = True
 
     do_HEAD = do_GET  # noqa: N815 - the base class's name
 
-    def _answer(self) -> http.client.HTTPResponse:
+    def _answer(self, address: str) -> http.client.HTTPResponse:
         """Return the server's answer. A connection that the server has closed meanwhile is opened again."""
         # Playlists are read whole, though VLC requests a range of the first one.
-        names = [name for name in _ASKED if "range" not in name or not self._is_playlist()]
+        is_playlist = self.relay.is_playlist(address)
+        names = [name for name in _ASKED if "range" not in name or not is_playlist]
         headers = {name: self.headers[name] for name in names if name in self.headers}
         headers["Accept-Encoding"] = "identity"
         is_new = self._server.raw is None
@@ -232,10 +274,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._server.request(self.command, self.path, headers=headers)
             return self._server.getresponse()
 
-    def _is_playlist(self) -> bool:
-        """Return whether the request is for a playlist."""
-        return urlsplit(self.path).path.lower().endswith(_PLAYLISTS)
-
     def _refuse(self, error: Exception) -> None:
         """Answer that the server failed, and end the session."""
         self.relay.failed(error)
@@ -248,14 +286,16 @@ class _Handler(BaseHTTPRequestHandler):
         place = answer.getheader("Location")
         headers = {name: value for name in _ANSWERED if (value := answer.getheader(name)) is not None}
         if place is not None:
-            headers["Location"] = self.relay.local(urljoin(address, place))
+            other = urljoin(address, place)
+            headers["Location"] = self.relay.local(other)
+            self.relay.was_redirected(address, other)
         elif answer.status >= 400:
-            message = f"the server answers {answer.status} {answer.reason}"
-            raise InputError([Fault(message=message, where=address)])
-        if self._is_playlist() and answer.status == 200 and self.command == "GET":
+            self.relay.was_refused(address, answer)
+        if answer.status == 200 and self.command == "GET" and self.relay.is_playlist(address):
             content = self.relay.playlist(address, self._whole(address, answer))
             self._head(answer.status, {**headers, "Content-Length": str(len(content))})
-            self.wfile.write(content)
+            self._write(content)
+            self.relay.refused.pop(address, None)
             return
         length = answer.getheader("Content-Length")
         is_chunked = length is None and self.command == "GET" and answer.status not in (204, 304)
@@ -267,21 +307,38 @@ class _Handler(BaseHTTPRequestHandler):
         size = 0
         for piece in self._pieces(answer):
             size += len(piece)
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunked else piece)
+            self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunked else piece)
         if is_chunked:
-            self.wfile.write(b"0\r\n\r\n")
-        self.relay.complete(address, self.headers.get("Range", ""), asked_s, size)
+            self._write(b"0\r\n\r\n")
+        if answer.status in (200, 206) and self.command == "GET":
+            self.relay.complete(address, self.headers.get("Range", ""), asked_s, size)
 
     def _head(self, status: int, headers: dict[str, str]) -> None:
         """Write the head of an answer. A page of any origin may read it."""
         self.send_response_only(status)
         for name, value in {**headers, "Access-Control-Allow-Origin": "*"}.items():
             self.send_header(name, value)
-        self.end_headers()
+        try:
+            self.end_headers()
+        except OSError as error:
+            raise _PlayerError from error
+
+    def _write(self, content: bytes) -> None:
+        """Write a part of a body.
+
+        Raises
+        ------
+        _PlayerError
+            If the player has closed its connection.
+        """
+        try:
+            self.wfile.write(content)
+        except OSError as error:
+            raise _PlayerError from error
 
     def _pieces(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
-        """Yield the pieces of a body as they come."""
-        while piece := answer.read1(PIECE):
+        """Yield the pieces of a body as they come, and count their bytes."""
+        for piece in pieces(answer):
             self.relay.came(len(piece))
             yield piece
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import time
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path, PurePosixPath
@@ -94,6 +95,19 @@ class Session:
     ends: list[tuple[str, int]] = field(default_factory=list)
     captured: Captured | None = None
 
+    def add_bytes(self, count: int, at_s: float) -> None:
+        """Count bytes of a body."""
+        self.bytes += count
+        self.marks.append((at_s, self.bytes))
+
+    def add_chunk(self, chunk: Chunk) -> None:
+        """Record a chunk that came whole."""
+        self.chunks.append(chunk)
+
+    def add_counters(self, watch: Watch) -> None:
+        """Take over what was read from the session's sockets."""
+        self.samples, self.ends = watch.samples, watch.ends
+
     @property
     def fell_back(self) -> bool:
         """Whether an MPTCP session became TCP."""
@@ -128,32 +142,50 @@ class Order:
         """Whether the session speaks MPTCP."""
         return self.path is None
 
-    def connection(self) -> Connection:
-        """Return a connection to the server, which is opened when it is first used."""
+    def connection(self, watch: Watch) -> Connection:
+        """Return a connection to the server, which is opened when it is first used. Its counters are read."""
 
         def connect() -> socket.socket:
             return opened(self.host, multipath=self.multipath, path=self.path, timeout_s=_PATIENCE_S)
 
         port = self.host.server[1]
-        return Connection(self.url.hostname or "", port, connect, secure=self.url.scheme == "https")
+        made = Connection(
+            self.url.hostname or "",
+            port,
+            connect,
+            secure=self.url.scheme == "https",
+            before_close=watch.look,
+        )
+        watch.add(made)
+        return made
 
 
 def play(order: Order) -> Session:
     """Play or download an address by the model of a player, and return what was measured."""
     session = Session(arm=order.arm, trial=order.trial)
-    connection = order.connection()
-    viewer = _Viewer(session, connection, order.url, order.limit_s)
-    try:
-        with Watch(multipath=order.multipath) as watch:
-            watch.add(connection)
-            try:
-                viewer.run()
-            except (OSError, http.client.HTTPException) as error:
-                session.error = reason(error)
-    finally:
-        connection.close()
-    session.samples, session.ends = watch.samples, watch.ends
+    with Watch(multipath=order.multipath) as watch, closing(order.connection(watch)) as connection:
+        try:
+            _Viewer(session, connection, order.url, order.limit_s).run()
+        except (OSError, http.client.HTTPException) as error:
+            session.error = reason(error)
+    session.add_counters(watch)
     return session
+
+
+def pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Yield the pieces of a body as they come.
+
+    Raises
+    ------
+    HTTPException
+        If the server closes the connection before the end of the body.
+    """
+    while piece := answer.read1(PIECE):
+        yield piece
+    # `read1` returns nothing then, and does not raise.
+    if answer.length:
+        message = f"the server closed the connection {answer.length:,} bytes before the end of the body"
+        raise http.client.HTTPException(message)
 
 
 def reason(error: Exception) -> str:
@@ -190,9 +222,8 @@ class _Viewer:
     def _pieces(self, address: str, span: str = "") -> Iterator[bytes]:
         """Yield the pieces of the body at an address as they come."""
         with self._answer(address, span) as answer:
-            while piece := answer.read1(PIECE):
-                self._session.bytes += len(piece)
-                self._session.marks.append((self._now(), self._session.bytes))
+            for piece in pieces(answer):
+                self._session.add_bytes(len(piece), self._now())
                 yield piece
 
     def _answer(self, address: str, span: str) -> http.client.HTTPResponse:
@@ -272,7 +303,7 @@ class _Viewer:
         self._get(urljoin(place, segment.uri), span=segment.span or "")
         came, size = self._now(), self._session.bytes - before
         viewed.add(came, segment.duration_ns / 1e9)
-        self._session.chunks.append(
+        self._session.add_chunk(
             Chunk(asked_s=asked, came_s=came, bytes=size, height=height or None, rate_bps=rate_bps or None)
         )
         return 8 * size / max(came - asked, 1e-6)

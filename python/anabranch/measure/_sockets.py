@@ -98,14 +98,22 @@ def opened(host: Host, *, multipath: bool, path: Path | None, timeout_s: float) 
 class Connection(http.client.HTTPConnection):
     """An HTTP connection over a socket that the caller opens."""
 
-    def __init__(self, name: str, port: int, connect: Callable[[], socket.socket], *, secure: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        port: int,
+        connect: Callable[[], socket.socket],
+        *,
+        secure: bool,
+        before_close: Callable[[], None],
+    ) -> None:
         super().__init__(name, port)
         self._connect, self._secure = connect, secure
         self.raw: socket.socket | None = None
         #: The local addresses and ports of all sockets so far.
         self.ends: list[tuple[str, int]] = []
         #: Called before the socket is closed, while its counters can be read.
-        self.before_close: Callable[[], None] = lambda: None
+        self._before_close = before_close
 
     def connect(self) -> None:
         """Open the socket."""
@@ -120,7 +128,7 @@ class Connection(http.client.HTTPConnection):
     def close(self) -> None:
         """Close both descriptors."""
         if self.raw is not None:
-            self.before_close()
+            self._before_close()
         super().close()
         if self.raw is not None:
             self.raw.close()
@@ -146,7 +154,7 @@ class Watch:
         """End, with a last look."""
         self._ended.set()
         self._thread.join()
-        self._look()
+        self.look()
 
     @property
     def ends(self) -> list[tuple[str, int]]:
@@ -155,14 +163,14 @@ class Watch:
 
     def add(self, connection: Connection) -> None:
         """Read the counters of a connection too."""
-        connection.before_close = self._look
         self._connections.append(connection)
 
     def _run(self) -> None:
         while not self._ended.wait(_STEP_S):
-            self._look()
+            self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Read the counters of the open connections."""
         found = [one for one in map(self._counters, tuple(self._connections)) if one is not None]
         if found:
             subflows = tuple(subflow for own, _ in found for subflow in own)
