@@ -11,7 +11,6 @@ from anabranch import _cell, _files, _progress, _rust, _unfinished, metrics, plu
 from anabranch import _expected as expected
 from anabranch._taken import Taken
 from anabranch.errors import Fault, InputError, PluginError, did_you_mean
-from anabranch.media import films
 from anabranch.scenario.units import show_time
 
 if TYPE_CHECKING:
@@ -356,28 +355,6 @@ def run(
     raise own
 
 
-def film_of(
-    loaded: Loaded, *, played: bool = False, progress: Callable[[float, float], None] | None = None
-) -> Film | None:
-    """Return the film or ladder that a scenario streams.
-
-    An application that does not play the film gets its size and length. If a program will play the film's
-    file (`played`), the file is made if it has to be, and its packets are those of the file.
-
-    Raises
-    ------
-    MediaError
-        When the film is missing, unreadable or truncated.
-    """
-    application = loaded.scenario.application
-    if application.kind == "adaptive":
-        from anabranch.media.ladders import open_ladder
-
-        return open_ladder(application.ladder, loaded.folders, progress=progress)
-    more: Any = {"described": application.kind != "progressive", "played": played, "progress": progress}
-    return films.open_film(application.film, loaded.folders, **more)
-
-
 def run_loaded(
     loaded: Loaded,
     *,
@@ -408,8 +385,9 @@ def run_loaded(
         If the simulator found a violated rule.
     """
     from anabranch.scenario import plan as plans
+    from anabranch.scenario import streamed
 
-    film = film_of(loaded) if film is None else film
+    film = streamed.film_of(loaded) if film is None else film
     plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
 

@@ -248,7 +248,8 @@ def test_vlc_freeze_time_matches_the_simulator():
     VLC counts no underflow until data arrives again, and then half a second to a second of rebuffering.
     """
     needs("vlc")
-    from anabranch._run import film_of, run_loaded
+    from anabranch._run import run_loaded
+    from anabranch.scenario.streamed import film_of
 
     events = [{"at": "6 s", "path": "wifi", "state": "down"}, {"at": "11 s", "path": "wifi", "state": "up"}]
     path = {"name": "wifi", "rtt": "20 ms", "rate": "7 Mbit/s", "queue": "100 packets"}

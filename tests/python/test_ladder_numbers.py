@@ -86,6 +86,8 @@ def test_known_sizes_of_the_first_chunks_are_kept_in_every_rendition():
     # 400 kb/s for 2 s are 100 kB; 3 Mb/s are 750 kB.
     assert [one["bytes"] for one in found[0]["chunks"]] == [50_000, 150_000, 100_000, 100_000]
     assert [one["bytes"] for one in found[2]["chunks"]] == [375_000, 1_125_000, 750_000, 750_000]
+    # BANDWIDTH is the rate of the largest chunk (RFC 8216, 4.3.4.2): 1.5 * 400 kb/s.
+    assert found[0]["bandwidth_bps"] == 600_000
     # Those behind the end of the film are not used.
     _, short = renditions({**given, "length": "2 s"})
     assert [one["bytes"] for one in short[0]["chunks"]] == [50_000]

@@ -7,9 +7,10 @@ from statistics import fmean
 
 import pytest
 
-from anabranch._run import film_of, run_loaded
+from anabranch._run import run_loaded
 from anabranch.calibrate import read, simulate, vlc
 from anabranch.scenario.load import load
+from anabranch.scenario.streamed import film_of
 
 TRUTH = read.read(Path(__file__).resolve().parents[2] / "groundtruth")
 MEASURED = {one.setting.name: one for one in TRUTH.measured if one.setting.kind == "vlc"}

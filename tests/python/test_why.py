@@ -10,11 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
-from anabranch._run import film_of, run_loaded
+from anabranch._run import run_loaded
 from anabranch.claims import page
 from anabranch.cli._app import app
 from anabranch.scenario._overrides import Override
 from anabranch.scenario.load import load
+from anabranch.scenario.streamed import film_of
 from anabranch.study import study as studies
 from anabranch.why import CAUSES, why
 from anabranch.why.world import Paths

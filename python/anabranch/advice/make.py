@@ -200,8 +200,8 @@ def asked(
     ScenarioError, InputError
         In the same cases as `advise`.
     """
-    from anabranch._run import film_of
     from anabranch.comparison.make import tables_of
+    from anabranch.scenario.streamed import film_of
 
     raw, folder = tables_of(scenario, overrides)
     found = _combined(raw, folder, loaded, controllers, schedulers, paths, outages)

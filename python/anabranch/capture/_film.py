@@ -194,7 +194,7 @@ def _sound(run: Run) -> int:
 def _sizes(rungs: Sequence[Mapping[str, Any]], chunks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the line with the sizes of the requested chunks over the mean of their rendition.
 
-    It is left out if the chunks have no numbers. A film's content makes a chunk large in every rendition.
+    It is left out if the chunks have no numbers. The ratio is taken to be equal in every rendition.
     """
     if any(row["index"] is None for row in chunks):
         return []

@@ -287,7 +287,7 @@ def check(given: Given, *, show_plan: bool) -> None:
 
 def prepare_film(loaded: Loaded, *, played: bool = False) -> Film | None:
     """Return a scenario's film, as `film_of` does. A missing film file is made under a progress bar."""
-    from anabranch._run import film_of
+    from anabranch.scenario.streamed import film_of
 
     with making_film() as progress:
         return film_of(loaded, played=played, progress=progress)

@@ -115,10 +115,11 @@ def parity(
     MissingError
         When this host lacks something.
     """
-    from anabranch._run import film_of, run_loaded
+    from anabranch._run import run_loaded
     from anabranch.live import unsupported
     from anabranch.live.run import run_live
     from anabranch.live.testbed import needed
+    from anabranch.scenario.streamed import film_of
 
     unsupported.check(loaded, kernel_client=True)
     needed()

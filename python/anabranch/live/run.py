@@ -88,9 +88,10 @@ def run_live(
     MissingError
         If this host lacks something, or a viewer did not use MPTCP.
     """
-    from anabranch._run import film_of, finished
+    from anabranch._run import finished
     from anabranch.live.testbed import open_bed
     from anabranch.scenario import plan as plans
+    from anabranch.scenario.streamed import film_of
 
     possible(loaded, server, client, announced, viewer)
     film = film or film_of(loaded, played=viewer is not None)

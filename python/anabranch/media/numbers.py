@@ -66,7 +66,7 @@ def rung(height: int, mean_bps: int, content: Content) -> Rung:
     return Rung(
         name=f"{height}p",
         mean_bps=mean_bps,
-        declares_bps=round(mean_bps * (1 + content.spread)) + content.sound_bps,
+        declares_bps=round(mean_bps * content.peak) + content.sound_bps,
         width=2 * round(height * 8 / 9),
         height=height,
     )
@@ -81,7 +81,7 @@ class Content:
     spread
         The largest difference of a chunk's rate from the mean of its rendition, as a share of the mean.
     sizes
-        The rates of the first chunks over the mean. Then the film's mean differs by as much as theirs.
+        The rates of the first chunks over the mean. The film's mean is then not exact.
     sound_bps
         The rate of separate sound; 0 if there is none.
     """
@@ -89,6 +89,11 @@ class Content:
     spread: float = SPREAD
     sizes: Sequence[float] = ()
     sound_bps: int = 0
+
+    @property
+    def peak(self) -> float:
+        """The largest rate of a chunk over the mean: what a playlist declares (RFC 8216, section 4.3.4.2)."""
+        return max(1 + self.spread, *self.sizes, 0.0)
 
     def factors(self, chunks_ns: Sequence[int]) -> list[float]:
         """Return the rate of each chunk over the mean."""

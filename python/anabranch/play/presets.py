@@ -120,15 +120,14 @@ def of_loaded(loaded: Loaded, films: Mapping[str, Film] | None = None) -> dict[s
     NotOfferedError
         When the page does not offer one of its keys.
     """
-    from anabranch import _run
-    from anabranch.scenario import load
+    from anabranch.scenario import load, streamed
 
     scenario = loaded.scenario
     setup = from_tables(loaded.source.raw)
     setup["name"] = re.sub(r"[^A-Za-z0-9 _.-]", "", scenario.name)[:40].strip() or "scenario"
     application = scenario.application
     name = application.ladder_name if application.kind == "adaptive" else application.film
-    film = (films or {}).get(name or "") or (_run.film_of(loaded) if films is None else None)
+    film = (films or {}).get(name or "") or (streamed.film_of(loaded) if films is None else None)
     theirs = _compared(loaded, film)
     setup["limit"] = number(
         min(-(-theirs.pop("time_limit_ns") // _SECOND), keys.BY_ID["session", "limit"].most)

@@ -311,8 +311,8 @@ def afresh(text: str) -> tuple[Loaded, Film | None]:
     text
         The result of `Cell.text`.
     """
-    from anabranch._run import film_of
     from anabranch.scenario.load import load
+    from anabranch.scenario.streamed import film_of
 
     raw, folder, settings = json.loads(text)
     overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in settings]
