@@ -46,22 +46,34 @@ def three_digits(value: float, *, signed: bool = False) -> str:
     return trimmed(f"{value:+,.{digits}f}" if signed else f"{value:,.{digits}f}")
 
 
-def with_half(value: float, wide: float | None, *, least: float = -math.inf) -> str:
+def with_half(
+    mean: float, half_width: float | None, *, is_signed: bool = True, places: int | None = None
+) -> str:
     """Return a mean with half the width of its interval; if that contains zero, with both ends in brackets.
 
     Parameters
     ----------
-    value, wide
+    mean, half_width
         The mean, and half the width of its interval; None is no interval.
-    least
-        The smallest possible value.
+    is_signed
+        Whether the values can be negative; otherwise the interval of a mean from zero begins at zero.
+    places
+        The decimal places of all numbers. None is four significant digits of the mean and two of the others.
     """
-    text = significant(value, 4)
-    if not wide:
+
+    def number(value: float, digits: int) -> str:
+        # Adding zero turns -0.0 into 0.0.
+        return significant(value, digits) if places is None else f"{round(value, places) + 0.0:,.{places}f}"
+
+    text = number(mean, 4)
+    if not half_width:
         return text
-    if value - wide < 0 < value + wide:
-        return f"{text} ({significant(max(value - wide, least), 2)} to {significant(value + wide, 2)})"
-    return f"{text} ± {significant(wide, 2)}"
+    if mean - half_width < 0 < mean + half_width:
+        from anabranch._intervals import ends
+
+        low, high = ends(mean, half_width, is_signed=is_signed)
+        return f"{text} ({number(low, 2)} to {number(high, 2)})"
+    return f"{text} ± {number(half_width, 2)}"
 
 
 def argument(value: object) -> str:

@@ -22,9 +22,9 @@ Asked = Told | bool | None
 
 #: Without a bar: seconds until the first message, and seconds between later ones.
 _FIRST_S, _SILENT_S = 1.0, 5.0
-#: The remaining time is estimated after this time, seconds, and after so much work or this share of it.
+#: The remaining time is estimated after 0.5 s, and after 5 % of the work or 8 units of it.
 _KNOWN_S = 0.5
-_KNOWN, _KNOWN_SHARE = 8.0, 0.05
+_KNOWN_UNITS, _KNOWN_SHARE = 8.0, 0.05
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def lines(what: str, unit: str, say: Callable[[str], Any]) -> Told:
         text = f"{what}: {min(done, total):,.0f} of {max(total, 1.0):,.0f} {unit}"
         passed, new = now - first[0], done - first[1]
         # The first runs include the start of the workers.
-        has_some = new >= min(_KNOWN, _KNOWN_SHARE * (total - first[1]))
+        has_some = new >= min(_KNOWN_UNITS, _KNOWN_SHARE * (total - first[1]))
         if new > 0 and has_some and passed >= _KNOWN_S and done < total:
             text += f", about {duration(passed * (total - done) / new)} to go"
         say(text)

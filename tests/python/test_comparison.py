@@ -121,6 +121,13 @@ def test_numbers_are_short_and_not_scientific():
     assert one.with_interval(effect(0.0, -0.02, 0.02), signed=True) == "-0.02 to +0.02"
     assert one.with_interval(effect(0.0, 0.0, 0.0), signed=True) == "no difference"
     assert measures.PROGRESSIVE[3].with_interval(effect(2.0, -1.5, 5.5)) == "2 (0 to 5.5)"
+    assert measures.PROGRESSIVE[3].with_interval(effect(-2.5, -7.5, 2.5)) == "-2.5 (-7.5 to 2.5)"
+    kinds = [
+        one.shown(effect(*ends), signed=True).kind
+        for ends in ((5, 4.8, 5.1), (2, -1.5, 12), (5, None, None), (0, 0, 0))
+    ]
+    assert kinds == [measures.PLUS_MINUS, measures.INTERVAL, measures.NUMBER, measures.WORDS]
+    assert measures.score_text(effect(2.0, -1.5, 5.5), "s", level=0.975) == "2 (-1.5 to 5.5) s at 97.5 %"
     assert measures.score_text(effect(2.0, -1.5, 5.5), "s", signed=True) == "-1.5 to +5.5 s"
     assert measures.score_text(effect(0.0, 0.0, 0.0), "s", signed=True) == "no difference"
     assert measures.score_text(effect(5.0, 4.8, 5.1), "s", level=0.975) == "5 ± 0.2 s at 97.5 %"

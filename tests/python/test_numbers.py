@@ -44,6 +44,17 @@ def test_zeros_of_whole_numbers_stay():
     assert [_numbers.trimmed(text) for text in ("100", "100.00", "1,000.50")] == ["100", "100", "1,000.5"]
 
 
+@pytest.mark.parametrize(
+    ("mean", "half", "is_signed", "text"),
+    [
+        (4.25, 0.123, False, "4.25 ± 0.12"), (4.25, None, False, "4.25"), (2.5, 5.0, False, "2.5 (0 to 7.5)"),
+        (2.5, 5.0, True, "2.5 (-2.5 to 7.5)"), (-2.5, 5.0, False, "-2.5 (-7.5 to 2.5)"), (0.0, 1.0, False, "0 (0 to 1)"),
+    ],
+)  # fmt: skip
+def test_an_interval_contains_its_mean(mean, half, is_signed, text):
+    assert _numbers.with_half(mean, half, is_signed=is_signed) == text
+
+
 def test_a_missing_number_is_a_dash():
     assert _numbers.or_dash(None, "{:.2f} s") == "-"
     assert _numbers.or_dash(0.256, "{:.1f} %", scale=100) == "25.6 %"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import struct
 
@@ -182,17 +183,52 @@ def test_a_band_of_counts_does_not_reach_below_zero():
     own = [{**row, "goodput_mbps": float(row["run"])} for row in rows(GRID)]
     points = axes.picture(own, ["goodput_mbps"], axes.of(own, list(GRID))).data
     assert {(row["low"], round(row["high"], 2)) for row in points} == {(0.0, 3.48)}
-    # One trial of less than zero: the metric can be negative.
+    # The rate less the waiting can be negative. Its band is not cut, although no trial is below zero.
     for row in own:
-        row["goodput_mbps"] -= 1
+        row["rate_less_waiting_mbps"] = row["goodput_mbps"]
+    points = axes.picture(own, ["rate_less_waiting_mbps"], axes.of(own, list(GRID))).data
+    assert {(round(row["low"], 2), round(row["high"], 2)) for row in points} == {(-1.48, 3.48)}
+    # A band contains its mean: here -1, with half an interval of 2.48.
+    for row in own:
+        row["goodput_mbps"] -= 2
     points = axes.picture(own, ["goodput_mbps"], axes.of(own, list(GRID))).data
-    assert {round(row["low"], 2) for row in points} == {-2.48}
+    assert {(round(row["low"], 2), round(row["high"], 2)) for row in points} == {(-3.48, 1.48)}
 
 
 def test_an_axis_of_a_cross_names_a_missing_zero():
-    own = [{"left": 4.0, "right": 5.0}, {"left": 3.0, "right": 6.0}]
-    assert study._not_from_zero("goodput, Mb/s", own, "left") == "goodput, Mb/s (axis not from 0)"
-    assert study._not_from_zero("goodput, Mb/s", [{"left": 0.0, "right": 5.0}], "left") == "goodput, Mb/s"
+    assert study._not_from_zero("goodput, Mb/s", (3.0, 6.0)) == "goodput, Mb/s (axis not from 0)"
+    assert study._not_from_zero("goodput, Mb/s", (0.0, 5.0)) == "goodput, Mb/s"
+
+
+@pytest.mark.parametrize(
+    ("lows", "highs", "ends"),
+    [
+        # A tenth of the range is 0.76, so the step is 1, and the axis begins at zero.
+        ([0.4, 2.0], [3.0, 8.0], (0.0, 8.0)),
+        # A tenth is 0.38, so the step is 0.5.
+        ([4.2], [8.0], (4.0, 8.0)),
+        ([0.3], [1.3], (0.3, 1.3)),
+        ([-2.5], [7.6], (-4.0, 8.0)),
+        # The step for a single value of 7 is a tenth of it, rounded up to 1.
+        ([7.0], [7.0], (6.0, 8.0)),
+        ([0.0], [0.0], (0.0, 1.0)),
+    ],
+)
+def test_the_axis_of_a_cross_ends_at_round_numbers(lows, highs, ends):
+    assert study._domain(lows, highs) == ends
+
+
+def test_the_axes_of_a_cross_have_the_ends_that_their_titles_describe():
+    cells = [
+        {"row": "a", "series": name, "control": "cubic", "scheduler": name, "srtt_ms": 50.0 + 30 * place,
+         "srtt_ms_ci95": 1.0, "goodput_mbps": 0.9 + 7 * place, "goodput_mbps_ci95": 0.5}
+        for place, name in enumerate(("linux", "ecf"))
+    ]  # fmt: skip
+    drawn_cross = json.dumps(study.cross(cells, "srtt_ms", "goodput_mbps").to_dict())
+    # 49 to 81 in steps of 5, and 0.4 to 8.4 in steps of 1.
+    assert '"domain": [45.0, 85.0], "nice": false' in drawn_cross
+    assert '"domain": [0.0, 9.0], "nice": false' in drawn_cross
+    assert drawn_cross.count(study._BROKEN) == drawn_cross.count(f"{words.metric('srtt_ms')} {study._BROKEN}")
 
 
 # -- tables --------------------------------------------------------------------------------------------
@@ -226,6 +262,28 @@ def test_a_table_for_a_paper_has_words_units_and_equal_decimals():
         ["7.5", "ecf", "3", "10.26 ± 0.20"],
         ["1,000.0", "ecf", "1", "-"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        # Four significant digits of a small mean, and not four decimals.
+        (0.000123456, 0.0000012, "0.0001235 ± 0.0000012"),
+        (0.000123456, None, "0.000123"),
+        # More than four decimals of a larger mean are noise.
+        (5.0, 1e-9, "5.0000 ± 0.0000"),
+        (-2.5, 5.0, "-2.5 (-7.5 to 2.5)"),
+        (2.5, 5.0, "2.5 (0.0 to 7.5)"),
+        (float("nan"), None, "nan"),
+        (float("inf"), None, "inf"),
+        (float("inf"), float("nan"), "inf ± nan"),
+    ],
+)
+def test_a_table_for_a_paper_keeps_small_negative_and_infinite_means(mean, half, text):
+    from anabranch.experiments.table import printed
+
+    rows = [{"cell": "a", "goodput_mbps": mean, "goodput_mbps_ci95": half}]
+    assert printed(rows, ["cell", "goodput_mbps"], 1)[1] == [["a", text]]
 
 
 def test_all_faults_of_the_options_are_reported_at_once(tmp_path):

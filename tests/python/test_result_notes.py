@@ -123,9 +123,11 @@ def test_quiet_runs_do_not_lower_the_mean_of_unused_rates(monkeypatch):
     ],
 )
 def test_a_single_random_run_has_no_interval(values, exact, low, high):
+    # Its interval is not cut at zero.
+    metric = "rate_less_waiting_mbps"
     found = axes.Axes(x="x", values={"1": 1.0}, unit="", panel=None, colour=None, others=())
-    rows = [{"x": "1", "row": "", "cell": "c", "run": at, "m": one} for at, one in enumerate(values)]
-    (point,) = axes._points(rows, "m", found, {}, exact)
+    rows = [{"x": "1", "row": "", "cell": "c", "run": at, metric: one} for at, one in enumerate(values)]
+    (point,) = axes._points(rows, metric, found, {}, exact)
     assert point["mean"] == 3.0
     if low is None:
         assert point["low"] is None

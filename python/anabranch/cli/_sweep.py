@@ -372,12 +372,10 @@ def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
     value, width = row.get(name), row.get(interval)
     if value is None:
         return "-"
-    from anabranch._numbers import significant, with_half
-    from anabranch.metrics.score import RATE
+    from anabranch._numbers import with_half
+    from anabranch.metrics.score import can_be_negative
 
-    if width is None:
-        return significant(value, 4)
-    return with_half(value, width, least=-math.inf if name == RATE else 0.0)
+    return with_half(value, width, is_signed=can_be_negative(name))
 
 
 def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> None:

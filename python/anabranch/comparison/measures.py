@@ -16,6 +16,32 @@ if TYPE_CHECKING:
     from anabranch.results.paired import Effect
 
 
+#: The kinds of a shown value: a number with ± and half a width, one with both ends of its interval, a number
+#: alone, and words instead of a number.
+PLUS_MINUS, INTERVAL, NUMBER, WORDS = "plus_minus", "interval", "number", "words"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A value as a text.
+
+    Attributes
+    ----------
+    text
+        The text.
+    kind
+        `PLUS_MINUS`, `INTERVAL`, `NUMBER` or `WORDS`.
+    """
+
+    text: str
+    kind: str
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the text contains an interval."""
+        return self.kind in (PLUS_MINUS, INTERVAL)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measure:
     """One column of the results.
@@ -59,27 +85,33 @@ class Measure:
         return three_digits(value * self.scale, signed=signed)
 
     def with_interval(self, effect: Effect, *, signed: bool = False, level: float = LEVEL) -> str:
-        """Return the text of a mean or a difference, with the larger side of its interval.
+        """Return the text of a mean or a difference with its interval (`shown`)."""
+        return self.shown(effect, signed=signed, level=level).text
+
+    def shown(self, effect: Effect, *, signed: bool = False, level: float = LEVEL) -> Shown:
+        """Return a mean or a difference, with the larger side of its interval.
 
         A difference whose interval contains zero is printed as that interval, `-3 to +12`, because not even
         its sign is known. A mean has it in brackets: `4 (0 to 11)`. The text names the level of the interval
         unless it is 95 %.
         """
         if effect.value is None:
-            return "-"
+            return Shown(text="-", kind=WORDS)
         text = self.number(effect.value, signed=signed)
         if effect.low is None or effect.high is None:
-            return text
+            return Shown(text=text, kind=NUMBER)
         width = self.number(max(effect.value - effect.low, effect.high - effect.value))
         if width == "0":
-            return "no difference" if signed and text in ("+0", "-0") else text
+            is_zero = signed and text in ("+0", "-0")
+            return Shown(text="no difference", kind=WORDS) if is_zero else Shown(text=text, kind=NUMBER)
         if effect.low < 0 < effect.high:
-            # Only some scores and differences can be below zero.
-            low = effect.low if signed or self.column in ("", score.RATE) else 0.0
+            is_signed = signed or effect.value < 0 or score.can_be_negative(self.column)
+            low = effect.low if is_signed else 0.0
             low_text, high_text = (self.number(end, signed=signed) for end in (low, effect.high))
             reach = f"{low_text} to {high_text}"
-            return f"{reach if signed else f'{text} ({reach})'}{at_level(level)}"
-        return f"{text} ± {width}{at_level(level)}"
+            text = reach if signed else f"{text} ({reach})"
+            return Shown(text=f"{text}{at_level(level)}", kind=INTERVAL)
+        return Shown(text=f"{text} ± {width}{at_level(level)}", kind=PLUS_MINUS)
 
     def least(self, before: float) -> float:
         """Return the smallest difference that matters, in the results' unit, for a value without the path."""
@@ -189,10 +221,11 @@ TRANSFER = (
 
 def score_text(effect: Effect, unit: str, *, signed: bool = False, level: float = LEVEL) -> str:
     """Return a score, or a difference of scores, with its interval at a level, and its unit."""
-    text = Measure(column="", name="score").with_interval(effect, signed=signed)
-    if not any(letter.isdigit() for letter in text):
-        return text
-    return f"{text} {unit}{at_level(level) if '±' in text or ' to ' in text else ''}"
+    # The score of a film is minus its waiting, so it can be negative.
+    shown = Measure(column=score.RATE, name="score").shown(effect, signed=signed)
+    if shown.kind == WORDS:
+        return shown.text
+    return f"{shown.text} {unit}{at_level(level) if shown.has_interval else ''}"
 
 
 def at_level(level: float) -> str:

@@ -12,7 +12,7 @@ from anabranch.results import judging, paired
 from anabranch.results.judging import HELPS, HURTS, NO_GAIN, NOTHING, UNDECIDED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from anabranch.comparison.measures import Measure
     from anabranch.comparison.used import Used
@@ -89,7 +89,7 @@ def added(
         if judgement is not None and verdict != UNDECIDED and not judgement.is_decided:
             # The number of finished sessions decides, so no more trials are needed.
             judgement = replace(judgement, verdict=verdict, needed=None)
-        words = _words(measures, primary, effects, judgement, verdict, base, whole)
+        words, kinds = _words(measures, primary, effects, judgement, verdict, base, whole)
         yield Added(
             path=path,
             to=others,
@@ -102,7 +102,7 @@ def added(
                 whole,
                 verdict,
                 words,
-                [_level(words, judgement), with_settings, terms.added(whole.use, base.use)],
+                [_level(kinds, judgement), with_settings, terms.added(whole.use, base.use)],
             ),
         )
 
@@ -142,10 +142,13 @@ def _words(
     verdict: str,
     base: Used,
     whole: Used,
-) -> list[str]:
-    """Return the difference in score in words. If the verdict is decided, add the parts that differ."""
+) -> tuple[list[str], set[str]]:
+    """Return the difference in score in words, and the kinds of all shown differences.
+
+    If the verdict is decided, the words include the parts that differ.
+    """
     if primary is None or judgement is None:
-        return []
+        return [], set()
     shown = [(primary, judgement.effect)]
     if verdict in (HELPS, HURTS, BOTH):
         others = (one for one in measures if one.better and one.column in effects and one is not primary)
@@ -155,25 +158,26 @@ def _words(
             for one in others
             if one not in COUNTED and one.judged(effects[one.column], base.means[one.column].value or 0.0)
         ]
-    words = []
+    words, kinds = [], set()
     for one, effect in shown:
         unit = f" {one.unit}" if one.unit else ""
         before, after = base.means[one.column].value, whole.means[one.column].value
         if before is None or after is None:
             continue
-        change = one.with_interval(effect, signed=True)
-        words.append(f"{one.name} from {one.number(before)} to {one.number(after)}{unit} ({change})")
-    return [*words, judgement.advice] if judgement.advice else words
+        change = one.shown(effect, signed=True)
+        kinds.add(change.kind)
+        words.append(f"{one.name} from {one.number(before)} to {one.number(after)}{unit} ({change.text})")
+    return ([*words, judgement.advice] if judgement.advice else words), kinds
 
 
-def _level(words: Sequence[str], judgement: judging.Judgement | None) -> str:
+def _level(kinds: Collection[str], judgement: judging.Judgement | None) -> str:
     """Return the level of a sentence's intervals in words; empty for 95 % or without intervals."""
     if judgement is None or judgement.level == paired.LEVEL:
         return ""
     level = f"{100 * judgement.level:.3g} %"
-    if any("±" in one for one in words):
+    if of_application.PLUS_MINUS in kinds:
         return f"± is the {level} interval"
-    return f"the interval has {level}" if any(" to +" in one for one in words) else ""
+    return f"the interval has {level}" if of_application.INTERVAL in kinds else ""
 
 
 def _sentence(

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
-from anabranch._intervals import half_width
+from anabranch._intervals import ends, half_width
 from anabranch.figures import words
 from anabranch.figures.picture import Picture
+from anabranch.metrics.score import can_be_negative
 from anabranch.results import worlds
 
 if TYPE_CHECKING:
@@ -160,7 +161,8 @@ def _points(
         mean = sum(values) / len(values)
         # A single run has no interval, unless nothing in its cell is random.
         is_known = len(values) > 1 or all(worlds.is_exact(row, exact) for row in own)
-        half = (half_width(values) or 0.0) if is_known else None
+        half = half_width(values) or 0.0
+        low, high = ends(mean, half, is_signed=can_be_negative(metric)) if is_known else (None, None)
         result.append(
             {
                 "panel": panel,
@@ -168,9 +170,8 @@ def _points(
                 "colour": colour,
                 "x": x,
                 "mean": mean,
-                # A metric that cannot be negative has no band below zero.
-                "low": None if half is None else mean - half if min(values) < 0 else max(mean - half, 0.0),
-                "high": None if half is None else mean + half,
+                "low": low,
+                "high": high,
                 "runs": len(own),
             }
         )

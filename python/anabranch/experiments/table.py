@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch._numbers import argument, decimal, with_half
 from anabranch.figures import words
-from anabranch.metrics.score import RATE
+from anabranch.metrics.score import can_be_negative
 from anabranch.results import summary
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: The most decimal places of a table for a paper.
+#: The most decimal places of a table for a paper. A column of small means has as many as show this number of
+#: significant digits of its largest mean.
 _MOST_PLACES = 4
 
 
@@ -40,7 +41,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     """Return a mean with half the width of its interval."""
     if row[name] is None:
         return "-"
-    return with_half(row[name], row.get(name + summary.INTERVAL), least=-math.inf if name == RATE else 0.0)
+    return with_half(row[name], row.get(name + summary.INTERVAL), is_signed=can_be_negative(name))
 
 
 def printed(
@@ -82,25 +83,20 @@ def _measure(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
     values = [row.get(name) for row in rows]
     if any(isinstance(value, str | bool) for value in values):
         return ["-" if value is None else argument(value) for value in values]
-    wide = [row.get(name + summary.INTERVAL) for row in rows]
-    known = sorted(one for one in wide if one)
-    sizes = [abs(value) for value in values if value]
-    if all(value is None or float(value).is_integer() for value in values) and not known:
-        places = 0
-    elif known:
-        places = 1 - math.floor(math.log10(known[len(known) // 2]))
-    else:
-        places = 2 - math.floor(math.log10(max(sizes)))
-    places = min(max(places, 0), _MOST_PLACES)
+    halves = [row.get(name + summary.INTERVAL) for row in rows]
+    places = _places(values, halves)
+    return [
+        "-" if value is None else with_half(value, half, is_signed=can_be_negative(name), places=places)
+        for value, half in zip(values, halves, strict=True)
+    ]
 
-    least = -math.inf if name == RATE else 0.0
 
-    def cell(value: float | None, half: float | None) -> str:
-        if value is None:
-            return "-"
-        text = f"{value + 0.0:,.{places}f}"
-        if half and value - half < 0 < value + half:
-            return f"{text} ({max(value - half, least):,.{places}f} to {value + half:,.{places}f})"
-        return f"{text} ± {half:,.{places}f}" if half else text
-
-    return [cell(value, half) for value, half in zip(values, wide, strict=True)]
+def _places(values: Sequence[float | None], halves: Sequence[float | None]) -> int:
+    """Return the decimal places of a column. NaN and infinity have none and are ignored."""
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    known = sorted(half for half in halves if half and math.isfinite(half))
+    if not known and all(size.is_integer() for size in map(float, sizes)):
+        return 0
+    largest = math.floor(math.log10(max(sizes, default=1.0)))
+    places = 1 - math.floor(math.log10(known[len(known) // 2])) if known else 2 - largest
+    return min(max(places, 0), max(_MOST_PLACES, _MOST_PLACES - 1 - largest))

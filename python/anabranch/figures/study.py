@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from anabranch._intervals import half_width
+from anabranch import _intervals
 from anabranch.figures import colours, look, words
+from anabranch.metrics.score import can_be_negative
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -168,16 +170,34 @@ def _from_zero(values: Sequence[float]) -> alt.Scale:
     return alt.Scale(zero=True) if any(values) else alt.Scale(domain=[0, 1])
 
 
-def _not_from_zero(title: str, rows: Sequence[Row], end: str) -> str:
-    """Return an axis title that names a missing zero. `end` is the column with the lower ends."""
-    return f"{title} {_BROKEN}" if min(row[end] for row in rows) > 0 else title
+def _not_from_zero(title: str, domain: Sequence[float]) -> str:
+    """Return an axis title that names a missing zero."""
+    return f"{title} {_BROKEN}" if domain[0] > 0 else title
 
 
-def _around(values: Sequence[float], *, reverse: bool = False) -> alt.Scale:
-    """Return the scale of points. If all values are zero, the scale begins there, as for bars."""
+def _domain(lows: Sequence[float], highs: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis: those of the values, rounded outward to a multiple of 1, 2 or 5.
+
+    The step is at least a tenth of the range. If all values are zero, the axis begins there, as for bars.
+    """
+    low, high = min(lows), max(highs)
+    if not low and not high:
+        return 0.0, 1.0
+    tenth = (high - low or abs(high)) / 10
+    power = 10.0 ** math.floor(math.log10(tenth))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= tenth)
+    # Rounding removes the error of the division: 0.3 / 0.1 is below 3.
+    below, above = math.floor(round(low / step, 9)), math.ceil(round(high / step, 9))
+    if below == above:
+        below, above = below - 1, above + 1
+    return round(below * step, 12), round(above * step, 12)
+
+
+def _scale(domain: Sequence[float], *, reverse: bool = False) -> alt.Scale:
+    """Return the scale of points with exactly these ends, so that its title can name a missing zero."""
     import altair as alt
 
-    return alt.Scale(reverse=reverse, **({"zero": False} if any(values) else {"domain": [0, 1]}))
+    return alt.Scale(domain=list(domain), nice=False, zero=False, reverse=reverse)
 
 
 @look.unchecked
@@ -241,8 +261,8 @@ def _of_flows(rows: Sequence[Row], metric: str) -> list[Row]:
         values.setdefault((row["series"], row["path"]), []).append(row[metric])
     found = []
     for (series, path), own in values.items():
-        mean, half = fmean(own), half_width(own) or 0.0
-        found.append({"series": series, "path": path, "low": max(mean - half, 0.0), "high": mean + half})
+        low, high = _ends(fmean(own), _intervals.half_width(own), metric)
+        found.append({"series": series, "path": path, "low": low, "high": high})
     return found
 
 
@@ -269,17 +289,20 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
     colour = _colour(rows, _coloured_by(rows))
     for name in dict.fromkeys(row["row"] for row in rows):
         own = [_whiskers(row, across, up) for row in rows if row["row"] == name]
+        flat_ends, tall_ends = (
+            _domain([row[low] for row in own], [row[high] for row in own])
+            for low, high in (("left", "right"), ("low", "high"))
+        )
         base = alt.Chart(look.values(own))
         x = alt.X(
             "across:Q",
-            title=[_not_from_zero(words.metric(across), own, "left"), *([_TURNED] if turned else [])],
-            scale=_around([row["right"] for row in own], reverse=turned),
+            title=[_not_from_zero(words.metric(across), flat_ends), *([_TURNED] if turned else [])],
+            scale=_scale(flat_ends, reverse=turned),
             # A label that is moved inside at the end of an axis would overlap the next one.
             axis=alt.Axis(tickCount=4, labelFlush=False),
         )
-        height = _around([row["high"] for row in own])
-        title = _not_from_zero(words.metric(up), own, "low")
-        y = alt.Y("up:Q", title=title, scale=height, axis=alt.Axis(tickCount=5))
+        title = _not_from_zero(words.metric(up), tall_ends)
+        y = alt.Y("up:Q", title=title, scale=_scale(tall_ends), axis=alt.Axis(tickCount=5))
         flat = base.mark_rule(color="#999999").encode(x=alt.X("left:Q", title=""), x2="right:Q", y=y)
         tall = base.mark_rule(color="#999999").encode(y=alt.Y("low:Q", title=""), y2="high:Q", x=x)
         shape = alt.Shape(
@@ -293,14 +316,21 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
 
 
 def _whiskers(row: Row, across: str, up: str) -> Row:
-    """Return a cell's means and the ends of their intervals.
+    """Return a cell's means and the ends of their intervals."""
+    left, right = _ends(row[across], row.get(f"{across}_ci95"), across)
+    low, high = _ends(row[up], row.get(f"{up}_ci95"), up)
+    reach = {"left": left, "right": right, "low": low, "high": high}
+    return {
+        **_kept([row], ("series", "control", "scheduler"))[0],
+        "across": row[across],
+        "up": row[up],
+        **reach,
+    }
 
-    The drawn metrics cannot be negative, so a symmetric interval is cut at zero.
-    """
-    x, y = row[across], row[up]
-    wide, high = row.get(f"{across}_ci95") or 0.0, row.get(f"{up}_ci95") or 0.0
-    ends = {"left": max(x - wide, 0.0), "right": x + wide, "low": max(y - high, 0.0), "high": y + high}
-    return {**_kept([row], ("series", "control", "scheduler"))[0], "across": x, "up": y, **ends}
+
+def _ends(mean: float, half_width: float | None, metric: str) -> tuple[float, float]:
+    """Return the ends of an interval of a metric; both are the mean without an interval."""
+    return _intervals.ends(mean, half_width or 0.0, is_signed=can_be_negative(metric))
 
 
 def _coloured_by(rows: Sequence[Row]) -> str:

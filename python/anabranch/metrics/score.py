@@ -23,6 +23,11 @@ WAITING, RATE, GOODPUT = "waiting_s", "rate_less_waiting_mbps", "goodput_mbps"
 LEAST_S, LEAST_SHARE, LEAST_MBPS = 0.1, 0.01, 0.05
 
 
+def can_be_negative(column: str) -> bool:
+    """Return whether a column of a run's row can be below zero: only the rate less the waiting can."""
+    return column == RATE
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """Converts a run's row to a number, of which larger is better.
