@@ -52,7 +52,7 @@ pub use draws::Draws;
 pub use fixed::FixedLink;
 pub use impairment::{Impairments, Reorder};
 pub use label::Label;
-pub use load::LoadTrace;
+pub use load::LoadDependentTrace;
 pub use loss::LossModel;
 pub use medium::{Medium, Single};
 pub use model::lte::{LteModel, LteProfile};

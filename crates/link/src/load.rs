@@ -15,7 +15,7 @@ use crate::trace::Trace;
 /// packets of a burst after the recorded train have the delay of the train too, and delays between two trains are
 /// interpolated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LoadTrace {
+pub struct LoadDependentTrace {
     /// The recording under light load.
     pub light: Trace,
     /// The recording under heavy load.
@@ -26,51 +26,51 @@ pub struct LoadTrace {
     pub idle: Duration,
 }
 
-impl LoadTrace {
+impl LoadDependentTrace {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         self.light.check().and_then(|()| self.heavy.check())
     }
 }
 
-/// The service of a [`LoadTrace`].
-pub(crate) struct ByLoad {
+/// The service of a [`LoadDependentTrace`].
+pub(crate) struct LoadDependentService {
     light: Box<dyn Service + Send>,
     heavy: Box<dyn Service + Send>,
     light_bytes: u64,
     idle: Duration,
     /// The bytes that `light` still serves of this burst.
-    left: u64,
+    light_bytes_left: u64,
     /// The time at which the previous packet left; `None` before the first one.
-    empty_from: Option<Instant>,
+    last_departure: Option<Instant>,
 }
 
-impl ByLoad {
+impl LoadDependentService {
     pub(crate) fn new(
-        trace: &LoadTrace,
+        trace: &LoadDependentTrace,
         light: Box<dyn Service + Send>,
         heavy: Box<dyn Service + Send>,
     ) -> Self {
-        let LoadTrace { light_bytes, idle, .. } = *trace;
-        Self { light, heavy, light_bytes, idle, left: 0, empty_from: None }
+        let LoadDependentTrace { light_bytes, idle, .. } = *trace;
+        Self { light, heavy, light_bytes, idle, light_bytes_left: 0, last_departure: None }
     }
 }
 
-impl Service for ByLoad {
+impl Service for LoadDependentService {
     fn serve(&mut self, from: Instant, size: ByteCount, cap: Rate) -> Served {
         if cap == Rate::ZERO {
             return Served::STALLED;
         }
-        if self.empty_from.is_none_or(|empty_from| from.since(empty_from) > self.idle) {
-            self.left = self.light_bytes;
+        if self.last_departure.is_none_or(|departure| from.since(departure) > self.idle) {
+            self.light_bytes_left = self.light_bytes;
         }
-        let served = if size.0 <= self.left {
-            self.left -= size.0;
+        let served = if size.0 <= self.light_bytes_left {
+            self.light_bytes_left -= size.0;
             self.light.serve(from, size, cap)
         } else {
-            self.left = 0;
+            self.light_bytes_left = 0;
             self.heavy.serve(from, size, cap)
         };
-        self.empty_from = Some(served.departs);
+        self.last_departure = Some(served.departs);
         served
     }
 }
@@ -95,13 +95,13 @@ mod tests {
 
     #[test]
     fn the_first_bytes_after_idle_time_have_the_light_recording() {
-        let trace = LoadTrace {
+        let trace = LoadDependentTrace {
             light: steady(1, 20),
             heavy: steady(12, 50),
             light_bytes: 3000,
             idle: Duration::from_millis(100),
         };
-        let mut service = Model::LoadTrace(trace).service("link", Seed { seed: 1, run: 0 });
+        let mut service = Model::LoadDependent(trace).service("link", Seed { seed: 1, run: 0 });
         // Arrivals of 1,500 bytes in milliseconds. At 1 Mb/s a packet takes 12 ms, at 12 Mb/s it takes 1 ms.
         let arrivals = [0, 0, 0, 0, 50, 152, 253, 265, 265];
         let mut from = Instant::ZERO;
@@ -130,8 +130,8 @@ mod tests {
         let none = Trace::Steps { steps: [].into(), repeat: None };
         for (light, heavy) in [(none.clone(), steady(1, 0)), (steady(1, 0), none)] {
             let idle = Duration::from_millis(1);
-            let trace = LoadTrace { light, heavy, light_bytes: 1, idle };
-            assert_eq!(Model::LoadTrace(trace).check(), Err(ConfigError::Trace));
+            let trace = LoadDependentTrace { light, heavy, light_bytes: 1, idle };
+            assert_eq!(Model::LoadDependent(trace).check(), Err(ConfigError::Trace));
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod starlink;
 use anabranch_units::Seed;
 
 use crate::ConfigError;
-use crate::load::{ByLoad, LoadTrace};
+use crate::load::{LoadDependentService, LoadDependentTrace};
 use crate::service::{Service, Stepwise};
 use crate::trace::{Opportunities, Recorded, Trace};
 
@@ -38,7 +38,7 @@ pub enum Model {
     /// A recording.
     Trace(Trace),
     /// Two recordings, for light and for heavy load.
-    LoadTrace(LoadTrace),
+    LoadDependent(LoadDependentTrace),
 }
 
 impl Model {
@@ -54,7 +54,7 @@ impl Model {
             Self::Nr(model) => model.check(),
             Self::Starlink(model) => model.check(),
             Self::Trace(trace) => trace.check(),
-            Self::LoadTrace(trace) => trace.check(),
+            Self::LoadDependent(trace) => trace.check(),
         }
     }
 
@@ -78,10 +78,10 @@ impl Model {
                 Box::new(Stepwise::new(Starlink::new(model, name, seed), luck()))
             }
             Self::Trace(trace) => recorded(trace, luck()),
-            Self::LoadTrace(trace) => {
+            Self::LoadDependent(trace) => {
                 let light =
                     recorded(&trace.light, seed.stream(&format!("link.{name}.model.light")));
-                Box::new(ByLoad::new(trace, light, recorded(&trace.heavy, luck())))
+                Box::new(LoadDependentService::new(trace, light, recorded(&trace.heavy, luck())))
             }
         }
     }

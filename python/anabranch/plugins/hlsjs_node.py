@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _SCRIPT = Path(__file__).with_suffix(".js")
 #: Where npm puts hls.js, below the folder that it is given.
 _LIBRARY = Path("node_modules", "hls.js", "dist", "hls.js")
+#: The longest real time for an answer, s. A controller that needs more never ends.
+_LONGEST_S = 60
 _INSTALL = "npm install --prefix {folder} hls.js@1"
 
 
@@ -41,7 +44,7 @@ class HlsjsNode:
     def __init__(self, folder: str = "", version: str = "", **settings: float | str | bool) -> None:
         place = Path(folder).expanduser() if folder else _cache() / "viewers"
         self._node = _Node(place)
-        found = self._node.ask("open", {"config": settings})["version"]
+        found = self._node.request("open", {"config": settings})["version"]
         if version and found != version:
             message = f"hls.js {found} is installed in {place}, not {version}"
             raise _unusable(message, f"npm install --prefix {place} hls.js@{version}")
@@ -62,9 +65,9 @@ class HlsjsNode:
                 }
                 for one in player.renditions
             ]
-            self._node.ask("open", {"config": self._settings, "levels": levels})
+            self._node.request("open", {"config": self._settings, "levels": levels})
             self._opened = True
-        level: int = self._node.ask("choose", {"buffer_s": player.buffer_s})["level"]
+        level: int = self._node.request("choose", {"buffer_s": player.buffer_s})["level"]
         return level
 
     def abandons(self, player: PlayerView, loading: Loading) -> bool:
@@ -80,7 +83,7 @@ class HlsjsNode:
             "since_s": loading.since_s,
             "first_byte_s": loading.first_byte_s,
         }
-        self._abandoned = self._node.ask("loading", given)["abandon"]
+        self._abandoned = self._node.request("loading", given)["abandon"]
         return self._abandoned
 
     def on_chunk(self, chunk: ChunkSample) -> None:
@@ -95,7 +98,7 @@ class HlsjsNode:
             "fetch_s": chunk.fetch_s,
             "first_byte_s": chunk.first_byte_s,
         }
-        self._node.ask("loaded", given)
+        self._node.request("loaded", given)
 
 
 class _Node:
@@ -118,21 +121,24 @@ class _Node:
         )
         weakref.finalize(self, _end, os.getpid(), self._process, self._errors)
 
-    def ask(self, verb: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a question.
+    def request(self, verb: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request.
 
         Raises
         ------
         RuntimeError
-            When hls.js raised an exception, or when node has ended.
+            When hls.js raised an exception or gave no answer, or when node has ended.
         """
-        told, heard = self._process.stdin, self._process.stdout
+        stdin, stdout = self._process.stdin, self._process.stdout
         line = b""
-        if told is not None and heard is not None:
+        if stdin is not None and stdout is not None:
             try:
-                told.write(json.dumps({verb: given}).encode() + b"\n")
-                told.flush()
-                line = heard.readline()
+                stdin.write(json.dumps({verb: given}).encode() + b"\n")
+                stdin.flush()
+                if not select.select([stdout], [], [], _LONGEST_S)[0]:
+                    message = f"hls.js gave no answer in {_LONGEST_S} s"
+                    raise _unusable(message)
+                line = stdout.readline()
             except BrokenPipeError:
                 pass  # the reason is in what node has written
         if not line:

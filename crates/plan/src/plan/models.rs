@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_link::model::{LteModel, ModelFault, NrModel, StarlinkModel};
-use anabranch_link::{ConfigError, LoadTrace, Model, Trace, TraceStep, WifiModel};
+use anabranch_link::{ConfigError, LoadDependentTrace, Model, Trace, TraceStep, WifiModel};
 use anabranch_units::{Duration, Rate};
 use serde::Deserialize;
 
@@ -57,7 +57,7 @@ pub struct OpportunitiesPlan {
     pub opportunity_bytes: u64,
 }
 
-/// Two recordings of one link; see [`LoadTrace`].
+/// Two recordings of one link; see [`LoadDependentTrace`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadPlan {
@@ -67,7 +67,7 @@ pub struct LoadPlan {
     pub heavy: RecordingPlan,
     /// The number of bytes at the beginning of a burst that the light recording serves.
     pub light_bytes: u64,
-    /// The time without a packet after which a burst begins.
+    /// The time without a packet in the queue after which a burst begins.
     pub idle_ns: u64,
 }
 
@@ -91,8 +91,8 @@ impl RecordingPlan {
 }
 
 impl LoadPlan {
-    fn trace(&self) -> Result<LoadTrace, ConfigError> {
-        Ok(LoadTrace {
+    fn trace(&self) -> Result<LoadDependentTrace, ConfigError> {
+        Ok(LoadDependentTrace {
             light: self.light.trace()?,
             heavy: self.heavy.trace()?,
             light_bytes: self.light_bytes,
@@ -140,7 +140,7 @@ impl ModelPlan {
     /// Returns an error for settings that a link cannot have.
     pub fn model(&self) -> Result<Option<Model>, ConfigError> {
         Ok(Some(match self {
-            Self::Load(plan) => Model::LoadTrace(plan.trace()?),
+            Self::Load(plan) => Model::LoadDependent(plan.trace()?),
             Self::Lte(model) => Model::Lte(model.clone()),
             Self::Opportunities(plan) => Model::Trace(plan.trace()),
             Self::Nr(model) => Model::Nr(model.clone()),

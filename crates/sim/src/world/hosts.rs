@@ -82,7 +82,7 @@ impl World<'_> {
     /// Sends all segments that a host has to send: first those of its connections, then those of its
     /// applications, then those caused by them. The reply to a segment is sent before the application runs
     /// (`tcp_ack_snd_check`). The segments allowed by the reply are sent before the application writes more.
-    // Not inlined, so that the functions that it calls have one caller and are inlined here.
+    // One function, so that the functions that it calls have a single caller and the compiler inlines them.
     #[inline(never)]
     pub(super) fn drive(&mut self, station: usize) -> Result<(), RunError> {
         loop {

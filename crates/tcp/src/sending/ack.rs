@@ -17,7 +17,7 @@ pub(crate) struct Ack<'a> {
     /// Our position up to which the segment acknowledges.
     pub(crate) position: u64,
     /// The state before this acknowledgement.
-    pub(crate) noted: Noted,
+    pub(crate) noted: AckStart,
     /// Whether the segment has a valid ECE.
     pub(crate) echo: bool,
     /// Whether the segment has an option of the layer above that is sent once.
@@ -26,11 +26,11 @@ pub(crate) struct Ack<'a> {
 
 /// The result of [`super::Sending::note_ack`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Noted {
+pub(crate) struct AckStart {
     /// The first unacknowledged position before the acknowledgement.
     pub(super) prior_una: u64,
     /// Whether the acknowledgement has updated the peer's window.
-    pub(super) moved: bool,
+    pub(super) window_updated: bool,
 }
 
 /// The SACK blocks of an acknowledgement as positions.

@@ -6,7 +6,7 @@ use anabranch_units::{Duration, Instant};
 use anabranch_wire::Flags;
 
 use super::Sending;
-use super::ack::{Ack, Noted, SackRanges};
+use super::ack::{Ack, AckStart, SackRanges};
 use super::flight::{Acknowledged, Delivered};
 use super::losses::Losses;
 use super::parts::Parts;
@@ -45,9 +45,9 @@ impl Sending {
         position: u64,
         peer_position: u64,
         window: u64,
-    ) -> Option<Noted> {
+    ) -> Option<AckStart> {
         let prior_una = self.queue.una();
-        let moved = self.queue.update_send_window(peer_position, position, window);
+        let window_updated = self.queue.update_send_window(peer_position, position, window);
         let queue = &self.queue;
         self.timers.check_window_probe(moment, || queue.shut_out());
         if position > prior_una {
@@ -55,7 +55,7 @@ impl Sending {
             self.queue.set_una(position);
         }
         let outstanding = !self.flight.is_empty() || self.recovery.awaits_probe();
-        outstanding.then_some(Noted { prior_una, moved })
+        outstanding.then_some(AckStart { prior_una, window_updated })
     }
 
     /// Handles an acknowledgement after [`Self::note_ack`]. `siblings` is empty unless the controller is
@@ -67,7 +67,7 @@ impl Sending {
             !segment.payload.is_empty() || segment.flags.contains(Flags::FIN) || ack.carries_signal;
         let flags = AckFlags {
             una_advanced: position > noted.prior_una,
-            not_duplicate: carries || noted.moved,
+            not_duplicate: carries || noted.window_updated,
             echo: ack.echo,
             ..AckFlags::default()
         };
