@@ -2,12 +2,14 @@
 
 import socket
 import struct
+from urllib.parse import urlsplit
 
 import pytest
 from typer.testing import CliRunner
 
 from anabranch import capture, measure
 from anabranch.cli._app import app
+from anabranch.errors import Fault, InputError
 from anabranch.measure import _figures, _headers, _paths, _session
 from anabranch.measure._captured import Captured, PathSeen
 from anabranch.measure._sockets import Sample, Subflow
@@ -29,6 +31,8 @@ _HOST6 = _paths.Host(
     lacking=(),
 )
 _SYN, _ACK = 0x02, 0x10
+_REFUSED = InputError([Fault(message="the server answers 503", where="http://192.0.2.1/x")])
+_ORDERS = measure._orders
 #: MP_JOIN of RFC 8684 section 3.2: kind 30, length 12, subtype 1.
 _JOIN = bytes([30, 12, 0x10, 1]) + bytes(8)
 
@@ -197,6 +201,67 @@ def test_a_folder_for_captures_without_captures_is_refused(tmp_path):
     tmp_path.joinpath("file").touch()
     done = _run("--captures", str(tmp_path / "file"))
     assert (done.exit_code, "not a folder" in done.stderr) == (2, True)
+
+
+def test_a_folder_for_captures_is_made_and_never_written_twice(monkeypatch, tmp_path):
+    monkeypatch.setattr(measure, "may_capture", lambda: True)
+    folder = tmp_path / "new" / "folder"
+    done = _run("--captures", str(folder))
+    assert (done.exit_code, folder.exists()) == (0, False)
+    # No trial: nothing is requested.
+    plan = measure.Plan(url=urlsplit("http://192.0.2.1/x"), host=_HOST, trials=0, limit_s=1.0, notes=())
+    measure.measure(plan, captures_folder=folder)
+    assert folder.is_dir()
+    folder.joinpath("trial-1-mptcp.pcapng").touch()
+    done = _run("--captures", str(folder))
+    assert (done.exit_code, "captures of an earlier measurement" in done.stderr) == (2, True)
+    tmp_path.joinpath("file").touch()
+    done = _run("--captures", str(tmp_path / "file" / "folder"))
+    assert (done.exit_code, "cannot make files or folders in" in done.stderr) == (2, True)
+
+
+def test_any_failure_of_the_recording_thread_is_raised_when_the_block_ends(monkeypatch, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as unused:
+        monkeypatch.setattr(_headers, "_socket", lambda: unused)
+        for name in ("_attach", "_listen"):
+            monkeypatch.setattr(_headers, name, lambda *_: None)
+        monkeypatch.setattr(_headers.socket, "if_nametoindex", lambda _: 1)
+        recorder = _headers.Recorder(tmp_path / "x.pcapng", _HOST)
+        failure = struct.error("odd packet")
+
+        def fails():
+            raise failure
+
+        monkeypatch.setattr(recorder, "_packets", fails)
+        monkeypatch.setattr(_headers, "_dropped", lambda _: 0)
+        with pytest.raises(struct.error, match="odd packet"), recorder:
+            pass
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), _REFUSED])
+@pytest.mark.parametrize("captured", [True, False])
+def test_a_later_session_that_fails_keeps_those_before_it(monkeypatch, captured, failure):
+    def play(order):
+        if order.trial:
+            raise failure
+        return _session.Session(arm=order.arm, trial=order.trial, bytes=5)
+
+    monkeypatch.setattr(measure, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(
+        measure, "_recorded" if captured else "_played", lambda _, order, *__, **___: play(order)
+    )
+    plan = measure.Plan(
+        url=urlsplit("http://192.0.2.1/x"), host=_HOST, trials=2, limit_s=1.0, notes=(), is_captured=captured
+    )
+    found = measure.measure(plan)
+    # MPTCP and both paths alone, in two trials.
+    assert [one.bytes for one in found.sessions] == [5, 5, 5, 0, 0, 0]
+    reasons = {one.error for one in found.sessions if one.trial == 1}
+    assert reasons == {getattr(failure, "strerror", None) or "the server answers 503 (http://192.0.2.1/x)"}
+    # The first one shows that the measurement is impossible.
+    monkeypatch.setattr(measure, "_orders", lambda plan: list(_ORDERS(plan))[3:])
+    with pytest.raises(type(failure)):
+        measure.measure(plan)
 
 
 def test_the_start_says_whether_packets_are_captured(monkeypatch, tmp_path):

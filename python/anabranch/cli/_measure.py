@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,7 +43,8 @@ def measure(
         bool, typer.Option("--no-capture", help="Capture no headers, although this process may.")
     ] = False,
     captures: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep the captures of the headers here.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep the captures of the headers in this new folder."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be measured, and end.")
@@ -83,7 +85,7 @@ def measure(
     if dry_run:
         return
     with _console.progress("measuring", unit="sessions") as bar:
-        found = measuring.measure(plan, captures=captures, progress=bar)
+        found = measuring.measure(plan, captures_folder=captures, progress=bar)
     _finish(found, report, as_json=as_json)
 
 
@@ -128,18 +130,26 @@ def _check_captures(folder: Path, *, no_capture: bool) -> None:
     Raises
     ------
     InputError
-        If it is the name of a file, or `--no-capture` is given too.
+        If it is the name of a file, cannot be written, has captures of an earlier measurement, or
+        `--no-capture` is given too.
     MissingError
         If this process may not capture.
     """
     from anabranch.errors import Fault, InputError, MissingError
     from anabranch.measure import may_capture
 
+    where = f"--captures {folder}"
     if no_capture:
         message = "there are no captures to keep: leave out --captures or --no-capture"
-        raise InputError([Fault(message=message, where=f"--captures {folder}")])
+        raise InputError([Fault(message=message, where=where)])
     if folder.exists() and not folder.is_dir():
-        raise InputError([Fault(message="not a folder", where=f"--captures {folder}")])
+        raise InputError([Fault(message="not a folder", where=where)])
+    existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise InputError([Fault(message=f"cannot make files or folders in {existing}", where=where)])
+    if any(folder.glob("trial-*.pcapng")):
+        message = "the folder has captures of an earlier measurement"
+        raise InputError([Fault(message=message, where=where, hint="name a new folder: it is made")])
     if not may_capture():
         message = "this process may not capture packets: it lacks CAP_NET_RAW"
         raise MissingError(message, hint="run the command with sudo")

@@ -16,13 +16,13 @@ from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
-from anabranch.errors import Fault, InputError
-from anabranch.measure import _captured as _captures
+from anabranch.errors import AnabranchError, Fault, InputError
 from anabranch.measure import _headers, _players
+from anabranch.measure._captured import read_capture
 from anabranch.measure._figures import ALL, Arm, Difference, arms, differences, of_session, sentence
 from anabranch.measure._headers import permitted as may_capture
 from anabranch.measure._paths import Host, Path, find
-from anabranch.measure._session import Order, Session, play
+from anabranch.measure._session import Order, Session, play, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -218,45 +218,56 @@ def _notes(host: Host) -> Iterator[str]:
 def measure(
     plan: Plan,
     *,
-    captures: File | None = None,
+    captures_folder: File | None = None,
     progress: Callable[[int, int], None] = lambda _done, _whole: None,
 ) -> Measured:
     """Run a planned measurement. An interruption (`KeyboardInterrupt`) keeps the sessions that have ended.
+
+    A failure of the first session ends the measurement. A later session that fails has it as its error.
 
     Parameters
     ----------
     plan
         The plan, from `planned`.
-    captures
-        A folder for the captures of the sessions; None keeps none of them.
+    captures_folder
+        A folder for the captures of the sessions, which is made; None keeps none of them.
     progress
         Called with the number of ended sessions, and of all.
     """
     sessions: list[Session] = []
-    arms = plan.arms
-    whole = plan.trials * len(arms)
+    orders = list(_orders(plan))
+    if captures_folder is not None:
+        captures_folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="anabranch-measure-") as temporary:
+        folder, kept = captures_folder or File(temporary), captures_folder is not None
         try:
-            for trial in range(plan.trials):
-                turn = trial % len(arms)
-                for name, path in [*arms[turn:], *arms[:turn]]:
-                    progress(len(sessions), whole)
-                    if sessions:
-                        time.sleep(_PAUSE_S)
-                    order = Order(
-                        host=plan.host, url=plan.url, arm=name, trial=trial, path=path, limit_s=plan.limit_s
-                    )
+            for order in orders:
+                progress(len(sessions), len(orders))
+                if sessions:
+                    time.sleep(_PAUSE_S)
+                try:
                     if plan.is_captured:
-                        sessions.append(
-                            _captured(plan, order, captures or File(temporary), kept=bool(captures))
-                        )
+                        sessions.append(_recorded(plan, order, folder, kept=kept))
                     else:
                         sessions.append(_played(plan, order))
-            progress(whole, whole)
+                except (AnabranchError, OSError) as error:
+                    if not sessions:
+                        raise
+                    sessions.append(Session(arm=order.arm, trial=order.trial, error=reason(error)))
+            progress(len(orders), len(orders))
         except KeyboardInterrupt:
             if not sessions:
                 raise
     return Measured(plan=plan, sessions=sessions)
+
+
+def _orders(plan: Plan) -> Iterator[Order]:
+    """Yield the sessions in their order in time: each trial begins with another arm."""
+    arms = plan.arms
+    for trial in range(plan.trials):
+        turn = trial % len(arms)
+        for name, path in [*arms[turn:], *arms[:turn]]:
+            yield Order(host=plan.host, url=plan.url, arm=name, trial=trial, path=path, limit_s=plan.limit_s)
 
 
 def _played(plan: Plan, order: Order) -> Session:
@@ -264,12 +275,12 @@ def _played(plan: Plan, order: Order) -> Session:
     return play(order) if plan.player == _players.MODEL else _players.play(plan.player, order)
 
 
-def _captured(plan: Plan, order: Order, folder: File, *, kept: bool) -> Session:
+def _recorded(plan: Plan, order: Order, folder: File, *, kept: bool) -> Session:
     """Play a session, and capture its headers into a file of a folder."""
     file = folder / f"trial-{order.trial + 1}-{order.arm.lower().replace(' ', '-')}.pcapng"
     with _headers.Recorder(file, order.host) as recorder:
         session = _played(plan, order)
-    session.captured = _captures.read(
+    session.captured = read_capture(
         file, kept=kept, drops=recorder.drops, ends=session.ends, paths=order.host.paths
     )
     if not kept:

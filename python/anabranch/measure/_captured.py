@@ -83,7 +83,7 @@ class Captured:
         return bool(self.paths) and not self.drops
 
 
-def read(
+def read_capture(
     file: File, *, kept: bool, drops: int, ends: Iterable[tuple[str, int]], paths: Sequence[Path]
 ) -> Captured:
     """Return what a file shows of the connections that begin at these addresses and ports of this host.

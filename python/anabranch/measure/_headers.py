@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from anabranch import _files
-from anabranch.errors import AnabranchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,6 +61,12 @@ def permitted() -> bool:
 def _socket() -> socket.socket:
     """Return a packet socket that receives nothing yet. Packets begin with their IP header."""
     return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+
+
+def _dropped(made: socket.socket) -> int:
+    """Return how many packets the kernel dropped because a packet socket's buffer was full."""
+    received_and_dropped = struct.unpack("@II", made.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+    return int(received_and_dropped[1])
 
 
 class Recorder:
@@ -111,8 +116,7 @@ class Recorder:
                 time.sleep(_AFTER_S)
             self._ended.set()
             self._thread.join()
-            counts = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-            self.drops = struct.unpack("@II", counts)[1]
+            self.drops = _dropped(self._socket)
         finally:
             self._socket.close()
         if self._failure is not None and failed is None:
@@ -125,7 +129,7 @@ class Recorder:
                 for packet in self._packets():
                     self.frames += 1
                     out.write(packet)
-        except (AnabranchError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - of another thread: raised when the block ends
             self._failure = error
 
     def _packets(self) -> Iterator[bytes]:
@@ -228,14 +232,14 @@ def program(host: Host, interfaces: Sequence[int]) -> list[tuple[int, int, int, 
         lines += [("", (_LD_H, 6, "", "")), ("", (_JSET, 0x1FFF, _DROP, "")), ("", (_LDX_IHL, 0, "", ""))]
     sides = (("out", 12 if is_ipv4 else 8, 2), ("in", 16 if is_ipv4 else 24, 0))
     for name, address, port in sides:
-        after = "in" if name == "out" else _DROP
+        after = "in0" if name == "out" else _DROP
         for number, path in enumerate(host.paths):
             following = f"{name}{number + 1}" if number + 1 < len(host.paths) else after
             lines += _equals(f"{name}{number}", address, path.address, host.family, f"{name}port", following)
         load = (_LD_H_AT, port, "", "") if is_ipv4 else (_LD_H, _IPV6_HEADER + port, "", "")
         lines += [(f"{name}port", load), ("", (_JEQ, host.server[1], "keep", after))]
     lines += [("keep", (_RET, 0xFFFFFFFF, "", "")), (_DROP, (_RET, 0, "", ""))]
-    return _resolved([(label if label != "in0" else "in", one) for label, one in lines])
+    return _resolved(lines)
 
 
 def _equals(

@@ -33,7 +33,10 @@ class Playback:
 
     @classmethod
     def of_events(cls, events: Sequence[Mapping[str, Any]], until_s: float) -> Playback:
-        """Return the playback of a program's events: `start`, `underflow` and `resume`, each at `t_s`."""
+        """Return the playback of a program's events, each at `t_s`.
+
+        They are `start`, `underflow`, `resume`, and `end`, which ends a stall too.
+        """
         found = cls()
         empty_s: float | None = None
         for event in events:

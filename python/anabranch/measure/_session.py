@@ -189,7 +189,11 @@ def pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def reason(error: Exception) -> str:
-    """Return why a session ended early, in words."""
+    """Return why a session ended early, in a line of words."""
+    if isinstance(error, InputError):
+        return "; ".join(
+            f"{fault.message} ({fault.where})" if fault.where else fault.message for fault in error.faults
+        )
     return str(getattr(error, "strerror", None) or error) or type(error).__name__
 
 

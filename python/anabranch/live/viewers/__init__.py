@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.live.testbed import Bed
-    from anabranch.live.viewers.session import Now, Order, Session, Told
+    from anabranch.live.viewers.session import Now, Session, Told, ViewerOrder
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table, Tables
     from anabranch.scenario.load import Loaded
@@ -68,7 +68,7 @@ class Viewer:
     kind: str
     lacks: Callable[[], str | None]
     install: Callable[[], Sequence[str]]
-    command: Callable[[Order], list[str]]
+    command: Callable[[ViewerOrder], list[str]]
     read: Callable[[Told, Film, float, Mapping[str, Any]], dict[str, Table]]
     notes: Callable[[Told], list[str]]
     now: Callable[[Film], Now]
@@ -232,7 +232,7 @@ def playing(
 
 
 @contextmanager
-def ordered(url: str, seconds: float, cache_ms: int) -> Iterator[Order]:
+def ordered(url: str, seconds: float, cache_ms: int) -> Iterator[ViewerOrder]:
     """Make the order for a program, with a folder for its files that exists until the block ends.
 
     Parameters
@@ -252,7 +252,7 @@ def ordered(url: str, seconds: float, cache_ms: int) -> Iterator[Order]:
         folder.chmod(0o755)
         if user.number is not None:
             os.chown(folder, user.number, -1)
-        yield session.Order(
+        yield session.ViewerOrder(
             url=url, seconds=seconds, cache_ms=cache_ms, user=str(_NOBODY) if drops else "", folder=folder
         )
 

@@ -15,7 +15,7 @@ from anabranch.live.viewers.session import Underflows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anabranch.live.viewers.session import Order, Told
+    from anabranch.live.viewers.session import Told, ViewerOrder
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table
 
@@ -78,7 +78,7 @@ def page(folder: Path) -> Path:
     return folder / _PAGE
 
 
-def command(order: Order) -> list[str]:
+def command(order: ViewerOrder) -> list[str]:
     """Return the program and its arguments; its page is put into its folder."""
     program = [sys.executable, "-m", "anabranch.live.viewers.hlsjs_program", browser() or _BROWSERS[0]]
     return [*program, str(page(order.folder)), order.url, f"{order.seconds:g}", order.user]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class ViewerOrder:
     """The order for a program.
 
     Attributes

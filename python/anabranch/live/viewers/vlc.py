@@ -20,7 +20,7 @@ from anabranch.live.viewers.session import Underflows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anabranch.live.viewers.session import Order, Told
+    from anabranch.live.viewers.session import Told, ViewerOrder
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table
 
@@ -70,7 +70,7 @@ def install() -> list[str]:
     ]
 
 
-def command(order: Order) -> list[str]:
+def command(order: ViewerOrder) -> list[str]:
     """Return the program and its arguments."""
     program = [sys.executable, "-m", "anabranch.live.viewers.vlc_program"]
     return [*program, order.url, f"{order.seconds:g}", order.user, f"--network-caching={order.cache_ms}"]
