@@ -2,6 +2,8 @@
 
 import socket
 import struct
+from dataclasses import fields
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,6 +12,7 @@ from typer.testing import CliRunner
 from anabranch import capture, measure
 from anabranch.cli._app import app
 from anabranch.errors import Fault, InputError
+from anabranch.measure import _captured as _captured_module
 from anabranch.measure import _figures, _headers, _paths, _session
 from anabranch.measure._captured import Captured, PathSeen
 from anabranch.measure._sockets import Sample, Subflow
@@ -186,6 +189,48 @@ def test_a_capture_with_gaps_gives_no_figures(drops, source, total):
     plan = measure.Plan(url=None, host=_HOST, trials=1, limit_s=1.0, notes=(), is_captured=True)
     notes = measure.Measured(plan=plan, sessions=[_session_with(_captured(drops=drops))]).notes
     assert any("lack 3 packets" in note for note in notes) == bool(drops)
+
+
+def _subflow(stream, rtt_ms, samples, kind):
+    """Return a subflow of wifi, as a capture shows it."""
+    empty = dict.fromkeys(field.name for field in fields(capture.Path))
+    times = {"rtt_ms": rtt_ms, "min_rtt_ms": rtt_ms, "rtt_mean_ms": rtt_ms, "rtt_from": kind}
+    ends = {"client": f"10.0.0.1:{stream}", "server": "192.0.2.1:443"}
+    return capture.Path(**{**empty, **times, **ends, "stream": stream, "bytes": 1, "rtt_samples": samples})
+
+
+def test_the_round_trip_time_of_many_connections_is_weighted_by_their_samples():
+    subflows = [
+        _subflow(1, 20.0, 1, "handshake"),
+        _subflow(2, 40.0, 98, "timestamps"),
+        _subflow(3, 20.0, 1, "handshake"),
+        _subflow(4, None, 0, None),
+    ]
+    way = {"resent_bytes": 0}
+    streams = [{"stream": one.stream, "client": one.client, "to_client": way} for one in subflows]
+    found = _captured_module._paths(
+        SimpleNamespace(streams=streams), [SimpleNamespace(paths=subflows)], _HOST.paths
+    )
+    # (20 + 98 * 40 + 20) / 100
+    assert found["wifi"].rtt_ms == pytest.approx(39.6)
+    assert (found["wifi"].rtt_from, found["wifi"].min_rtt_ms) == ("timestamps", 20.0)
+
+
+def test_round_trip_times_of_a_capture_have_a_line_for_each_path():
+    times = {
+        "10.1.1.1:40000 10.1.0.1:80": 164.42,
+        "10.2.1.1:40000 10.1.0.1:80": 1.0,
+        "10.2.1.1:40001 10.1.0.1:80": None,
+        "[fd00::1]:5 [fd00::2]:80": 20.0,
+    }
+    found = {**dict.fromkeys(capture.FIGURES), "RTT_avg": times, "missing": {}}
+    rows = {row["name"]: row for row in capture.figures(SimpleNamespace(summary={"uq18": found}))}
+    assert rows["RTT_avg"]["value"].split("\n") == [
+        "10.1.1.1: 164.4 ms",
+        "10.2.1.1:40000: 1.0 ms",
+        "fd00::1: 20.0 ms",
+    ]
+    assert rows["RTT_diff"]["value"] == "–"
 
 
 def _run(*options):

@@ -37,8 +37,8 @@ class Path:
         Median and least round-trip time of the path in milliseconds; None if the capture shows none.
     rtt_mean_ms
         Their mean (UQ18's `RTT_avg`).
-    rtt_from
-        How it was measured: `data`, `timestamps` or `handshake`.
+    rtt_from, rtt_samples
+        How it was measured, `data`, `timestamps` or `handshake`, and how often.
     retransmitted_bytes
         Bytes to the client that were sent again; None where retransmissions cannot be seen.
     unneeded_bytes
@@ -64,6 +64,7 @@ class Path:
     min_rtt_ms: float | None
     rtt_mean_ms: float | None
     rtt_from: str | None
+    rtt_samples: int
     retransmitted_bytes: int | None
     unneeded_bytes: int | None
     out_of_order: int | None
@@ -268,6 +269,7 @@ def _path(
         min_rtt_ms=rtt[1],
         rtt_mean_ms=rtt[2],
         rtt_from=rtt[3],
+        rtt_samples=rtt[4],
         retransmitted_bytes=data["resent_bytes"] if seen else None,
         unneeded_bytes=data["duplicate_sack_bytes"] if seen else None,
         out_of_order=None if seen or side is None else data["out_of_order_frames"],
@@ -279,19 +281,19 @@ def _path(
 
 def _round_trip(
     stream: Mapping[str, Any], side: str | None, up: str, down: str
-) -> tuple[float | None, float | None, float | None, str | None]:
-    """Return median, least and mean round-trip time of the path, and how they were measured."""
+) -> tuple[float | None, float | None, float | None, str | None, int]:
+    """Return median, least and mean round-trip time of the path, and how and how often it was measured."""
     # Data of the host at which the capture was taken, or the echo of its timestamps.
     own = up if side == "client" else down
     if side is not None:
         for what, times in (("data", stream[own]["ack_rtt"]), ("timestamps", stream[own]["echo_rtt"])):
             # The requests of a client are too few for a median.
             if times["count"] >= _LEAST_SAMPLES:
-                return times["median_ms"], times["min_ms"], times["mean_ms"], what
+                return times["median_ms"], times["min_ms"], times["mean_ms"], what, times["count"]
     shake = stream["syn_to_syn_ack_ms" if side == "client" else "syn_ack_to_ack_ms"]
     if side is not None and shake is not None:
-        return shake, shake, shake, "handshake"
-    return None, None, None, None
+        return shake, shake, shake, "handshake", 1
+    return None, None, None, None, 0
 
 
 #: The part of a session that only its player's log shows.

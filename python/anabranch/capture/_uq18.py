@@ -10,7 +10,7 @@ from anabranch.metrics._adaptive import chunks
 from anabranch.metrics._rows import of_one
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch._run import Run
     from anabranch.capture._paths import Session
@@ -69,18 +69,29 @@ def uq18(run: Run, session: Sequence[Session]) -> dict[str, Any]:
 
 
 def figures(run: Run) -> list[dict[str, str]]:
-    """Return the figures in words: `name`, `value` (a dash if it cannot be computed) and `meaning`."""
+    """Return the figures in words: `name`, `value` (a dash if it cannot be computed) and `meaning`.
+
+    A figure of each path has a line for each, with the client's address.
+    """
     found = run.summary["uq18"]
     result = []
     for name, meaning in FIGURES.items():
         value, why = found[name], found["missing"].get(name)
         if isinstance(value, dict):
-            known = [f"{path} {time:.1f}" for path, time in value.items() if time is not None]
-            text = ", ".join(known)
+            text = "\n".join(_lines(value))
         else:
             text = "–" if value is None else f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
         result.append({"name": name, "value": text, "meaning": f"{meaning}: {why}" if why else meaning})
     return result
+
+
+def _lines(times: Mapping[str, float | None]) -> Iterator[str]:
+    """Yield each path's client with its time. The port is left out if no other path has the address."""
+    clients = [path.partition(" ")[0] for path in times]
+    addresses = [client.rpartition(":")[0] for client in clients]
+    for client, address, time in zip(clients, addresses, times.values(), strict=True):
+        if time is not None:
+            yield f"{address.strip('[]') if addresses.count(address) == 1 else client}: {time:.1f} ms"
 
 
 def _rates(run: Run) -> list[float]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path as File
 
     from anabranch.capture import Capture
+    from anabranch.capture import Path as Subflow
     from anabranch.capture import Session as Connection
     from anabranch.measure._paths import Path
 
@@ -26,9 +27,9 @@ class PathSeen:
     bytes
         Payload that arrived, each byte of a subflow counted once.
     rtt_ms, min_rtt_ms
-        Mean and least round-trip time; None if the capture shows none.
+        Mean of the round-trip times of all subflows together, and the least; None if the capture shows none.
     rtt_from
-        How they were measured: `data`, `timestamps` or `handshake`.
+        How most of them were measured: `data`, `timestamps` or `handshake`.
     out_of_order
         Frames that came while an earlier one of the subflow was missing.
     twice_bytes
@@ -137,7 +138,6 @@ def _paths(found: Capture, together: Sequence[Connection], paths: Sequence[Path]
         seen = [one for session in together for one in session.paths if _end(one.client)[0] == path.address]
         if not seen:
             continue
-        means = [one.rtt_mean_ms for one in seen if one.rtt_mean_ms is not None]
         leasts = [one.min_rtt_ms for one in seen if one.min_rtt_ms is not None]
         waits = [one.head_of_line_s for one in seen if one.head_of_line_s is not None]
         # A subflow that the server opened has its two directions exchanged.
@@ -147,11 +147,17 @@ def _paths(found: Capture, together: Sequence[Connection], paths: Sequence[Path]
         ]
         result[path.name] = PathSeen(
             bytes=sum(one.bytes for one in seen),
-            rtt_ms=fmean(means) if means else None,
+            rtt_ms=_rtt_mean(seen),
             min_rtt_ms=min(leasts, default=None),
-            rtt_from=next((one.rtt_from for one in seen if one.rtt_from is not None), None),
+            rtt_from=max(seen, key=lambda one: one.rtt_samples).rtt_from,
             out_of_order=sum(one.out_of_order or 0 for one in seen),
             twice_bytes=sum(way["resent_bytes"] for way in down),
             head_of_line_s=sum(waits) if waits else None,
         )
     return result
+
+
+def _rtt_mean(subflows: Sequence[Subflow]) -> float | None:
+    """Return the mean round-trip time of subflows, ms, each weighted by its samples; None without any."""
+    known = [(one.rtt_mean_ms, one.rtt_samples) for one in subflows if one.rtt_mean_ms is not None]
+    return fmean(*zip(*known, strict=True)) if known else None
