@@ -331,15 +331,23 @@ def test_every_fault_is_reported_at_once():
 
 
 @pytest.mark.parametrize(("trials", "budget"), [(5, 44), (30, 168)])
-def test_the_default_budget_is_enough_for_a_recommendation(trials, budget):
+def test_the_default_budget_has_three_trials_of_each_compared_candidate(trials, budget):
     """28 candidates: 8 over one path, 20 over two. A fifth of 5 trials of each would be 28 runs."""
     raw = tables(WIFI, LIKE)
     arguments = {"controllers": candidates.CONTROLLERS, "schedulers": candidates.SCHEDULERS, "paths": ()}
     what = make.asked(load(raw), raw, (), trials=trials, budget=None, **arguments)
     # Leader, rival, kernel and its defaults, and twice two for sets with one path more or less: 28 + 2 * 8.
-    assert (what.least, what.budget, what.doubt) == (44, budget, "")
+    assert (what.least, what.budget, what.warning) == (44, budget, "")
     few = make.asked(load(raw), raw, (), trials=2, budget=None, **arguments)
-    assert few.doubt.endswith("--trials 2 cannot give a recommendation")
+    assert few.warning.endswith("--trials 2 cannot give a recommendation")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_default_budget_is_enough_for_a_recommendation(seed):
+    found = anabranch.advise(tables(WIFI, LIKE), trials=5, seed=seed, workers=1)
+    assert found.runs == 44
+    assert found.missing == 0
+    assert found.is_recommendation
 
 
 def test_one_path_has_controllers_to_choose_from():
@@ -401,10 +409,10 @@ def test_the_command(tmp_path, monkeypatch):
     done = call("advise", *given, *few, "--budget", 2)
     assert done.exit_code == 0, done.output
     assert "1 candidates over 1 set of paths: at most 2 runs, instead of 5" in done.stderr
-    assert "this takes about" in done.stderr
+    assert "this takes at least" in done.stderr
     # Of one candidate, three trials are enough.
     assert "warning: a verdict needs at least 3 trials" in done.stderr
-    assert "2 runs may give no recommendation, 3 are enough" in done.stderr
+    assert "2 runs may give no recommendation, 3 are usually enough" in done.stderr
     assert "no recommendation yet, 1 more runs are needed" in done.stdout
     assert "scenario, for" not in done.stdout
     done = call("advise", *given, *few, "--budget", 3)
@@ -499,8 +507,15 @@ def test_the_choice_is_as_good_as_the_best_for_a_fifth_of_the_runs():
     one with three paths.
     """
     bench = runpy.run_path(str(Path(__file__).parents[2] / "benches" / "advice.py"))
-    for number in (2, 3, 10, 14):
-        found = bench["judge"](number)
+    worlds = [bench["judge"](number) for number in (2, 3, 10, 14)]
+    shortfalls = [1 - found["chosen_mbps"] / found["best_mbps"] for found in worlds]
+    for found, shortfall in zip(worlds, shortfalls, strict=True):
         # With all trials, the choice is not distinguishable from the best.
         assert found["inside_paired"], found
+        # The largest shortfall of the twenty worlds in docs/guide/advice.md. The rule of one standard error
+        # gives up goodput for the least change of the host, so a choice may be outside the best's interval.
+        assert shortfall <= 0.037, found
         assert found["runs"] <= found["exhaustive"] * make.SHARE
+    # At most one choice is outside that interval, and on average the choices lose less than what matters, 1 %.
+    assert sum(not found["inside"] for found in worlds) <= 1
+    assert sum(shortfalls) / len(worlds) <= score.LEAST_SHARE

@@ -131,7 +131,9 @@ def test_of_equal_choices_the_kernels_defaults_are_advised():
     alike = {"cubic": around(8.0), "bbr": around(8.02)}
     found = advised(tables(), alike, around(4.0), around(4.0), controllers=("bbr", "cubic"))
     assert found.choice.candidate.name == "wifi, cubic"
-    rule = "of equal ones, the least change of the host's defaults comes first"
+    rule = (
+        "of equal ones, the lowest number of paths comes first, then the least change of the host's defaults"
+    )
     assert found.sentences[1] == f"not distinguishable from it: wifi, bbr; {rule}"
     assert "modprobe" not in found.settings
 
@@ -157,6 +159,22 @@ def test_a_change_of_the_host_needs_more_than_one_standard_error(more, controlle
         assert "trials would decide" in doubt
 
 
+@pytest.mark.parametrize(
+    ("more", "controller"),
+    [
+        # A mean of 2.67 with a standard error of (60.67 / 2 / 3)**0.5 = 3.18.
+        ((-1.0, 0.0, 9.0), "cubic"),
+        # A mean of 4 with a standard error of (38 / 2 / 3)**0.5 = 2.52.
+        ((1.0, 2.0, 9.0), "bbr"),
+    ],
+)
+def test_three_trials_distinguish_only_differences_beyond_their_standard_error(more, controller):
+    both = {"cubic": [8.0, 8.0, 8.0], "bbr": [8.0 + one for one in more]}
+    few = around(2.0, count=3)
+    found = advised(tables(), both, few, few, controllers=("cubic", "bbr"))
+    assert found.choice.candidate.congestion == controller
+
+
 def test_of_equal_choices_the_cheapest_is_advised():
     # Both single paths differ by 0.02 Mb/s in each trial, and 1 % of 8 Mb/s matters.
     values = around(8.0), around(8.02), around(4.0)
@@ -166,7 +184,7 @@ def test_of_equal_choices_the_cheapest_is_advised():
     assert priced.choice.candidate.paths == ("wifi",)
     assert priced.sentences[1] == (
         "not distinguishable from it: lte, cubic (2.40 an hour); of equal ones, the least change of the host's "
-        "defaults comes first, then the cheapest"
+        "defaults comes first, then the lowest cost"
     )
     assert priced.undecided == ()
 

@@ -112,7 +112,7 @@ class Evidence:
         best = best_of(lambda _: True)
         if best is None:
             return []
-        found = [best, best_of(lambda one: one != best), *self.of_host(candidates), best_of(in_kernel)]
+        found = [best, best_of(lambda one: one != best), *self.least_changed(candidates), best_of(in_kernel)]
         found += [self.champion(candidates, one) for one in neighbours(candidates, candidates[best])]
         if any(map(has_rules, range(len(candidates)))):
             # A candidate with a single trial would lose to any with two.
@@ -123,7 +123,7 @@ class Evidence:
             ]
         return list(dict.fromkeys(one for one in found if one is not None))
 
-    def of_host(self, candidates: Sequence[Candidate]) -> list[int]:
+    def least_changed(self, candidates: Sequence[Candidate]) -> list[int]:
         """Return the candidates with the least change: over the leader's paths, and one path more or less."""
         best = spending.champion(range(len(candidates)), self.scores, self.exact, lambda _: True)
         if best is None:
@@ -148,7 +148,7 @@ class Evidence:
 
         Candidates that exceed a monthly cap are excluded, unless all do. The leader is the remaining
         candidate with the best mean. Candidates that are not relevantly worse are equal to the leader. So are
-        candidates over the same paths that are close to it (`_is_alike`). Of these, the one that needs the
+        candidates over the same paths that are close to it (`_is_close`). Of these, the one that needs the
         least change of the host is advised (`_order`). Fewer paths are advised only if the trials show that
         they are as good.
         """
@@ -160,8 +160,8 @@ class Evidence:
         equal = [best]
         for one in able[1:]:
             verdict = self.judge(best, one, count).verdict
-            is_close = verdict == UNDECIDED and self._is_alike(candidates, best, one)
-            if is_close or verdict in (NOTHING, NO_GAIN, HURTS):
+            is_no_worse = verdict in (NOTHING, NO_GAIN, HURTS)
+            if is_no_worse or (verdict == UNDECIDED and self._is_close(candidates, best, one)):
                 equal.append(one)
         return min(equal, key=lambda one: (self._order(candidates, one), ranks[one]))
 
@@ -184,7 +184,7 @@ class Evidence:
             if verdicts[one] == UNDECIDED
             # Without prices and weights, no other paths are preferable.
             and (self.terms.has_order or set(candidates[one].paths) == same)
-            and not self._is_alike(candidates, chosen, one)
+            and not self._is_close(candidates, chosen, one)
             and self._order(candidates, one) < own
         ]
         return [one for one in found if one not in undecided], undecided
@@ -196,12 +196,14 @@ class Evidence:
         change = measures.score_text(found.effect, self.score.unit, signed=True, level=found.level)
         return f"the choice has {change} over {found.effect.pairs} trials, {found.advice}"
 
-    def _is_alike(self, candidates: Sequence[Candidate], best: int, one: int) -> bool:
+    def _is_close(self, candidates: Sequence[Candidate], best: int, one: int) -> bool:
         """Return whether a candidate over the same paths is close to a better one.
 
         It is close if the mean difference is at most one standard error, or less than what matters. The first
-        is the rule of Breiman et al. for the choice of the simplest of several that are close
-        (Classification and Regression Trees, 1984, 3.4.3).
+        is after the rule of Breiman et al. for the choice of the simplest of several models (Classification
+        and Regression Trees, 1984, 3.4.3). They use the standard error of the best one's estimate. Here it is
+        that of the paired difference, because trials share random draws. With three trials this error is
+        itself uncertain: a candidate that is far behind in one of them may count as close.
         """
         from anabranch.results import paired
 
@@ -215,20 +217,16 @@ class Evidence:
         error = values.std(ddof=1) / values.size**0.5
         return bool(values.mean() <= max(error, self.score.matters(float(right.mean()))))
 
-    def _expense(self, candidates: Sequence[Candidate], place: int) -> tuple[bool, float, float]:
-        """Return the sort key of a candidate by caps, weights and cost."""
-        return self.use(place, candidates[place].paths).order
-
     def _order(
         self, candidates: Sequence[Candidate], place: int
     ) -> tuple[bool, float, int, tuple[bool, int], float]:
         """Return the sort key of a candidate among those of equal quality.
 
-        The least data on paths to avoid comes first. Without prices and weights, fewer paths come next. Then
-        come the least change of the host, and the lowest cost.
+        Candidates within their monthly caps come first, and then the least data on paths to avoid. Without
+        prices and weights, fewer paths come next, then the least change of the host, and the lowest cost.
         """
-        over, burden, cost = self._expense(candidates, place)
         which = candidates[place]
+        over, burden, cost = self.use(place, which.paths).order
         paths = 0 if self.terms.has_order else len(which.paths)
         return over, burden, paths, which.changes, cost
 

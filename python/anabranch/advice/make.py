@@ -69,11 +69,12 @@ class Asked:
 
     @property
     def least(self) -> int:
-        """The smallest budget that is sure to give a recommendation.
+        """The smallest budget that gives a recommendation if the leader stays and the trials decide.
 
         A verdict needs `judging.FEWEST` trials on both sides. Verdicts concern the leader, its closest rival
         and the best of a mainline kernel, the best with one path more or less, and the kernel's defaults over
-        these paths. If rules for outages are ranked, three more candidates are compared.
+        these paths. If rules for outages are ranked, three more candidates are compared. A candidate that
+        takes the lead later may lack trials.
         """
         paths = {name for one in self.candidates for name in one.paths}
         has_rules = any(one.outages.keys for one in self.candidates)
@@ -81,14 +82,15 @@ class Asked:
         return len(self.candidates) + (judging.FEWEST - 1) * min(compared, len(self.candidates))
 
     @property
-    def doubt(self) -> str:
-        """The reason why so few runs cannot give a recommendation, in words; empty if they can."""
+    def warning(self) -> str:
+        """The reason why so few runs may give no recommendation, in words; empty for enough runs."""
         fewest = judging.FEWEST
         needed = f"a verdict needs at least {fewest} trials of the leader and of each closest rival"
         if self.sweep.trials < fewest:
             return f"{needed}: --trials {self.sweep.trials} cannot give a recommendation"
         if self.budget < self.least:
-            return f"{needed}: {self.budget:,} runs may give no recommendation, {self.least:,} are enough"
+            least = f"{self.least:,} are usually enough"
+            return f"{needed}: {self.budget:,} runs may give no recommendation, {least}"
         return ""
 
     @property
@@ -127,7 +129,7 @@ def advise(
     trials
         The most trials of a candidate, at least 2. An exhaustive comparison would run this many of each.
     budget
-        The most runs, at least one per candidate. None means the default of the command.
+        The most runs, at least one per candidate. None means a fifth of all trials, at least `Asked.least`.
     seed, set
         As of `anabranch.run`, for every candidate.
     out
@@ -300,7 +302,7 @@ def run(
     progress
         Called with the number of runs done, and the largest possible number.
     expected
-        Called once, after a first run, with the estimated seconds for the rest.
+        Called once, after two runs, with the fewest seconds that the rest is likely to take.
 
     Raises
     ------
@@ -339,7 +341,9 @@ def run(
 
     with store.writing() as journal:
         if expected is not None:
-            _timed(queue, journal, heard, expected, what.budget, workers)
+            # A candidate without random draws runs once.
+            possible = sum(1 if exact else what.sweep.trials for exact in evidence.exact)
+            _timed(queue, journal, heard, expected, min(what.budget, possible), workers)
         with closing(execute.execute(queue, workers=workers)) as outcomes:
             for job, (made, traces) in outcomes:
                 journal.add(made, traces)
@@ -371,12 +375,11 @@ def _timed(
     budget: int,
     workers: int,
 ) -> None:
-    """Make two runs in this process, and estimate the time of the others from the second."""
+    """Make two runs in this process, and estimate the time of the others from both."""
     from anabranch.results import identity
     from anabranch.study import execute
 
-    took = 0.0
-    # The first run also loads modules and films.
+    took: list[float] = []
     for _ in range(2):
         # A candidate from the middle has several paths and a common scheduler, so its time is typical.
         job = queue.take_middle()
@@ -385,10 +388,12 @@ def _timed(
         job.ready()
         began = time.monotonic()
         rows, traces = execute.work(job, identity.code())
-        took = time.monotonic() - began
+        took.append(time.monotonic() - began)
         journal.add(rows, traces)
         heard(job, rows)
-    expected(took * max(0, budget - queue.evidence.runs) / workers)
+    first, second = took
+    # The first run also loads modules and films, as every process does.
+    expected(max(0.0, first - second) + second * max(0, budget - queue.evidence.runs) / workers)
 
 
 def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:

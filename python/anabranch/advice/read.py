@@ -100,8 +100,8 @@ class Advice:
     ranked
         All candidates: the choice first, then the others by mean minus standard error.
     equal
-        The candidates with at least three trials that are not distinguishable from the choice. The one with
-        the least change of the host is first, then the cheapest. Those of `undecided` are excluded.
+        The candidates with at least three trials that are not distinguishable from the choice. Their order is
+        that of `anabranch.advice.evidence.Evidence.choose`. Those of `undecided` are excluded.
     undecided
         The candidates that are cheaper or change the host less, and whose trials do not decide whether they
         are as good as the choice.
@@ -206,8 +206,13 @@ class Advice:
 
     def _equal(self) -> str:
         """Return a sentence that lists the candidates that are not distinguishable from the choice."""
-        then = ", then the cheapest" if self.terms.has_order else ""
-        rule = f"of equal ones, the least change of the host's defaults comes first{then}"
+        # The order of `anabranch.advice.evidence.Evidence.choose`.
+        terms = self.terms
+        steps = ["the one within its caps"] if any(one.use.over for one in self.equal) else []
+        steps += ["the least data on paths to avoid"] if terms.weights else []
+        steps += [] if terms.has_order else ["the lowest number of paths"]
+        steps += ["the least change of the host's defaults", *(["the lowest cost"] if terms.prices else [])]
+        rule = f"of equal ones, {steps[0]} comes first" + "".join(f", then {one}" for one in steps[1:])
         return f"not distinguishable from it: {self._named(self.equal)}; {rule}"
 
     @property

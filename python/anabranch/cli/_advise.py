@@ -46,7 +46,7 @@ Budget = Annotated[
         metavar="RUNS",
         help=(
             "Largest number of all runs (default: a fifth of --trials runs of every candidate, but enough "
-            "for a recommendation)."
+            "for three trials of each compared candidate)."
         ),
     ),
 ]
@@ -137,14 +137,16 @@ def _advise(given: Given, how: How) -> None:
     folder = how.out or Path("results") / what.sweep.name
     workers = how.workers or os.cpu_count() or 1
     _console.note(_announced(what))
-    if what.doubt:
-        _console.note(f"warning: {what.doubt}")
+    if what.warning:
+        _console.note(f"warning: {what.warning}")
     try:
         with _console.progress(f"running {what.sweep.name}", unit="runs") as progress:
 
             def expected(seconds: float) -> None:
                 with progress.paused():
-                    _console.note(f"this takes about {_progress.duration(seconds)} with {workers} processes")
+                    _console.note(
+                        f"this takes at least {_progress.duration(seconds)} with {workers} processes"
+                    )
 
             found = make.run(what, folder, workers=workers, progress=progress, expected=expected)
     except KeyboardInterrupt:
