@@ -134,6 +134,17 @@ def test_numbers_are_short_and_not_scientific():
     assert measures.score_text(effect(5.0, 4.999, 5.001), "s", level=0.975) == "5 s"
 
 
+def test_a_number_of_a_page_is_not_broken_at_its_interval():
+    from anabranch.report import _page
+
+    source = (
+        '{% from "macros.html.j2" import table %}{{ table(["a", "b"], [["x (1 to 2)", "4 (0 to 11)"]], 1) }}'
+    )
+    page = _page._environment().from_string(source).render()
+    assert ">4\u00a0(0\u00a0to\u00a011)<" in page
+    assert ">x (1 to 2)<" in page
+
+
 # -- verdicts ----------------------------------------------------------------------------------------
 
 

@@ -105,6 +105,15 @@ def test_the_command_prints_a_table_or_json(folder):
     assert rows[0]["goodput_mbps_pairs"] == 12
 
 
+def test_a_table_of_differences_has_headings_and_values_in_words(folder, tmp_path):
+    file = tmp_path / "changes.csv"
+    result = call("results", folder, "--versus", "linux", "--metric", "goodput_mbps", "--table", file)
+    assert result.exit_code == 0, result.stderr
+    head, first, *_ = (line.split(",") for line in file.read_text().splitlines())
+    assert head[0] == "scheduler"
+    assert first[:3] == ["lpc", "true", "12"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

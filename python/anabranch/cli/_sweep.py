@@ -320,10 +320,15 @@ def changes(
         for row, count in zip(rows, pairs, strict=True)
     ]
     if table is not None:
+        from anabranch.experiments.table import label
         from anabranch.figures import words
 
-        heads = [words.key(name) if "." in name else name for name in labels]
-        _written(table, [*heads, "pairs", *map(words.metric, names)], lines, len(labels))
+        keys = [label(rows, name) for name in labels]
+        cells = [
+            [*(values[place] for _, values in keys), *line[len(labels) :]] for place, line in enumerate(lines)
+        ]
+        heads = [*(head for head, _ in keys), "pairs", *map(words.metric, names)]
+        _written(table, heads, cells, len(labels))
     if not as_json:
         _console.table((*labels, "pairs", *names), lines, left=len(labels))
 

@@ -58,13 +58,13 @@ def printed(
     left
         The number of leading columns with the values of the grid's keys.
     """
-    made = [_label(rows, name) for name in names[:left]]
+    made = [label(rows, name) for name in names[:left]]
     made += [(words.metric(name), _measure(rows, name)) for name in names[left:]]
     lines = [list(line) for line in zip(*(cells for _, cells in made), strict=True)]
     return [head for head, _ in made], lines
 
 
-def _label(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[str, list[str]]:
+def label(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[str, list[str]]:
     """Return the heading and the values of a key; a value with a unit becomes a number."""
     values = [row[name] for row in rows]
     found = words.numbers(values)
