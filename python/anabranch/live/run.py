@@ -99,11 +99,10 @@ def run_live(
     expected_s = plans.expected_duration_s(plan, film)
     played = None if viewer is None or film is None else viewers.played(viewer, loaded, film)
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
-    shown = _shown(watch, loaded, server=server, client=client, expected_s=expected_s)
     live = _LiveRun(loaded, plan, server, client, played, tcp_nopush)
     bed = open_bed(plan, announced=announced, stock_client=stock_client)
-    with written as capture, shown as show:
-        trace = live.trace(bed, capture, _follower(progress, expected_s), show)
+    with written as file, _shown(watch, loaded, server=server, client=client, expected_s=expected_s) as show:
+        trace = live.trace(bed, file, _follower(progress, expected_s), show)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
 
 
