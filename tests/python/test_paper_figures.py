@@ -286,6 +286,24 @@ def test_a_table_for_a_paper_keeps_small_negative_and_infinite_means(mean, half,
     assert printed(rows, ["cell", "goodput_mbps"], 1)[1] == [["a", text]]
 
 
+def test_a_table_of_differences_has_equal_decimals():
+    from anabranch.experiments.table import differences
+
+    own = [
+        (-3.0, -3.123, -2.877, 12),
+        (0.5, None, None, 1),
+        (0.0, 0.0, 0.0, 12),
+        (None, None, None, 0),
+        (1.26, 1.0, 1.5, 6),
+    ]
+    ends = ("", "_low", "_high", "_pairs")
+    rows = [{f"goodput_mbps{end}": one for end, one in zip(ends, row, strict=True)} for row in own]
+    # The half widths above zero are 0.123 and 0.25, whose two significant digits need two decimals.
+    assert differences(rows, "goodput_mbps", [12] * 5) == [
+        "-3.00 [-3.12, -2.88]", "+0.50, 1 pair", "no difference", "-", "+1.26 [+1.00, +1.50], 6 pairs",
+    ]  # fmt: skip
+
+
 def test_all_faults_of_the_options_are_reported_at_once(tmp_path):
     options = ("--figure", "f.eps", "--width", "wide", "--table", "t.doc", "--report", "no/r.html")
     told = CliRunner().invoke(app, ["results", str(tmp_path), *options])

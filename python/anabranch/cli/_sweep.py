@@ -320,12 +320,14 @@ def changes(
         for row, count in zip(rows, pairs, strict=True)
     ]
     if table is not None:
-        from anabranch.experiments.table import label
+        from anabranch.experiments.table import differences, label
         from anabranch.figures import words
 
         keys = [label(rows, name) for name in labels]
+        columns = [differences(rows, name, pairs) for name in names]
         cells = [
-            [*(values[place] for _, values in keys), *line[len(labels) :]] for place, line in enumerate(lines)
+            [*(values[place] for _, values in keys), str(count), *(column[place] for column in columns)]
+            for place, count in enumerate(pairs)
         ]
         heads = [*(head for head, _ in keys), "pairs", *map(words.metric, names)]
         _written(table, heads, cells, len(labels))

@@ -75,6 +75,37 @@ def label(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[str, list[str]]
     return words.key(name, unit) if "." in name else name, [f"{one:,.{places}f}" for one in numbers]
 
 
+def differences(rows: Sequence[Mapping[str, Any]], name: str, most: Sequence[int]) -> list[str]:
+    """Return a column of differences with their intervals, with equal decimals.
+
+    Parameters
+    ----------
+    rows
+        The differences, as returned by `anabranch.results.versus.differences`.
+    name
+        The column.
+    most
+        The number of pairs of each row. A difference of fewer pairs has their number.
+    """
+    from anabranch.results import versus
+
+    ends = [(row[name + versus.LOW], row[name + versus.HIGH]) for row in rows]
+    halves = [None if low is None or high is None else (high - low) / 2 for low, high in ends]
+    places = _places([row[name] for row in rows], halves)
+
+    def cell(row: Mapping[str, Any], low: float | None, high: float | None, pairs: int) -> str:
+        value, count = row[name], row[name + versus.PAIRS]
+        if value is None:
+            return "-"
+        if value == low == high == 0:
+            return "no difference"
+        text, *reach = (f"{one:+,.{places}f}" for one in (value, low, high) if one is not None)
+        text += f" [{', '.join(reach)}]" if len(reach) == 2 else ""
+        return text if count == pairs else f"{text}, {count} {'pair' if count == 1 else 'pairs'}"
+
+    return [cell(row, *end, pairs) for row, end, pairs in zip(rows, ends, most, strict=True)]
+
+
 def _measure(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
     """Return a column of means with equal decimals.
 
