@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch import capture, logs
-from anabranch.capture import _film, _queue, _scenario
+from anabranch.capture import _film, _queue, _rule, _scenario
 from anabranch.capture._queue import Tick
 from anabranch.cli._app import app
 from anabranch.metrics import cmcd
@@ -161,6 +161,60 @@ def _sizes(run):
         for row in run.rows("chunks")
         if row["track"] == "video" and row["done_s"] is not None
     }
+
+
+def test_the_rule_of_a_log_of_cmcd_is_the_one_that_repeats_the_session(tmp_path):
+    """VLC's rule stays at the top where hls.js's rule stays at the lowest of the two known renditions."""
+    world = {
+        "name": "film",
+        "application": {"kind": "adaptive", "duration": "60 s", "ladder": "uq18-va"},
+        "paths": [
+            {"name": "dsl", "rtt": "30 ms", "rate": "6 Mbit/s", "loss": "0.2 %"},
+            {"name": "lte", "rtt": "60 ms", "rate": "10 Mbit/s"},
+        ],
+    }
+    run = anabranch.run(world, pcapng=tmp_path / "film.pcapng")
+    text = cmcd.text(cmcd.reports(run.tables, session="x", version=1), "json")
+    (tmp_path / "cmcd.json").write_text(text, encoding="utf-8")
+    target = tmp_path / "again.toml"
+    shown = command(tmp_path / "film.pcapng", "--log", tmp_path / "cmcd.json", "--scenario", target)
+    assert shown.exit_code == 0, shown.output
+    assert "agrees best with the session: `vlc-nearoptimal` with the player `vlc`" in shown.output
+    assert "The next: `" in shown.output
+    written = target.read_text(encoding="utf-8")
+    assert "# The rule of adaptation agrees best with the session: `vlc-nearoptimal`" in written
+    assert "is assumed" not in written
+    again = anabranch.run(target)
+    assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.05)
+
+
+def test_renditions_of_chunks_are_compared_by_their_number():
+    # The run's rates include 64 kbit/s of sound. Chunk 2 differs, chunk 3 is missing, and chunk 4 is too many.
+    session = {0: 959e3, 1: 19.9e6, 2: 19.9e6, 3: 19.9e6}
+    run = {0: 1023e3, 1: 19.964e6, 2: 1023e3, 4: 19.964e6}
+    assert _rule.compared(session, run, [1023e3, 19.964e6]) == (2, 5)
+
+
+def agreement(rule, same, apart):
+    return _rule.Agreement(rule=rule, player="vlc", same=same, chunks=10, apart=apart)
+
+
+def test_the_best_rule_has_the_most_equal_renditions_and_then_the_nearest_goodput():
+    one, two, three = agreement("a", 7, 0.0), agreement("b", 9, 0.08), agreement("c", 9, -0.06)
+    found = _rule.ranked([one, two, three])
+    assert (found.best, found.next, found.fault) == (three, two, None)
+    # Goodputs within 5 % are equal: the first rule is taken.
+    equal = _rule.ranked([agreement("a", 9, 0.04), agreement("b", 9, 0.01)])
+    assert equal.best.rule == "a"
+    assert "The next agrees equally: `b`" in " ".join(equal.sentences())
+
+
+@pytest.mark.parametrize(("same", "apart"), [(7, 0.0), (10, 0.11)])
+def test_a_session_that_no_rule_repeats_is_warned_of(same, apart):
+    # Less than 80 % of the chunks have the same rendition, or goodput differs by more than 10 %.
+    found = _rule.ranked([agreement("a", same, apart)])
+    assert found.fault is not None
+    assert "No built-in rule of adaptation repeats the session" in next(found.sentences())
 
 
 def test_a_log_of_vlc_gives_the_film_of_a_scenario(session, tmp_path):

@@ -10,7 +10,8 @@ from anabranch.capture._http import tables as http_tables
 from anabranch.capture._pair import Connection, Pair, Way, match
 from anabranch.capture._paths import NEEDS_LOG, Path, Session, sessions
 from anabranch.capture._read import Capture, read
-from anabranch.capture._scenario import PathFound, paths
+from anabranch.capture._rule import Rule
+from anabranch.capture._scenario import PathFound, Written, paths
 from anabranch.capture._scenario import write as write_scenario
 from anabranch.capture._trace import Traced, joined, read_capture, traced
 from anabranch.capture._uq18 import FIGURES, figures, uq18
@@ -24,9 +25,11 @@ __all__ = [
     "Pair",
     "Path",
     "PathFound",
+    "Rule",
     "Session",
     "Traced",
     "Way",
+    "Written",
     "exchanges",
     "figures",
     "http_tables",

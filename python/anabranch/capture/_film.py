@@ -7,6 +7,7 @@ transfers the same bytes.
 
 from __future__ import annotations
 
+import textwrap
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch._run import Run
+    from anabranch.capture._rule import Rule
 
 #: The least number of chunks that give the mean rate of their rendition.
 _LEAST_CHUNKS = 5
@@ -32,13 +34,17 @@ _EXTRA_FILM_S = 120.0
 _STOPPED_S = 10.0
 #: A player that requests nothing for this many chunks has requested the whole film.
 _SILENT_CHUNKS = 3
+#: The most characters of a line of a comment.
+_COMMENT = 100
 #: A session without a film is taken for one with pauses if it was silent for this share of the time.
 _PAUSED = 0.2
 #: The rule of adaptation of a player, by the kind of its log.
-_RULES = {"dash.js": "throughput", "VLC": "vlc-nearoptimal"}
+_RULES = {"dash.js": "throughput", "VLC": "vlc-nearoptimal", "hls.js": "hlsjs"}
 
 
-def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], list[Path]]:
+def application(
+    run: Run, master: Path, ladder: str | None, rule: Rule | None = None
+) -> tuple[list[str], list[Path]]:
     """Return the lines of the scenario's application, and the files that it needs.
 
     Parameters
@@ -49,6 +55,8 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
         The file for the playlist of a film that is known from its chunks.
     ladder
         The ladder of the film as a scenario names it; None if the user gave none.
+    rule
+        The rule of adaptation that agrees best with the session. None takes that of the kind of player.
 
     Raises
     ------
@@ -57,7 +65,7 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
     """
     if ladder is not None:
         film = [f"ladder = {_quoted(ladder)}"]
-        return [*_adaptive(run), *_until(run, None), *film, "", *_player(run)], []
+        return [*_adaptive(run, rule), *_until(run, None), *film, "", *_player(run, rule)], []
     chunks = [row for row in _whole(run, "video") if row["rendition"] is not None]
     rungs = [row for row in run.rows("renditions") if row["track"] == "video"]
     if not chunks or not rungs:
@@ -84,7 +92,7 @@ def application(run: Run, master: Path, ladder: str | None) -> tuple[list[str], 
     notes = []
     if whole is None and _kind(run) == "CMCD":
         notes.append("# Renditions that the player did not request are missing, except the highest.")
-    return [*notes, *_adaptive(run), *until, "", *film, "", *_player(run)], [master]
+    return [*notes, *_adaptive(run, rule), *until, "", *film, "", *_player(run, rule)], [master]
 
 
 def _whole(run: Run, track: str) -> list[Mapping[str, Any]]:
@@ -124,16 +132,25 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _adaptive(run: Run) -> list[str]:
+def _adaptive(run: Run, rule: Rule | None) -> list[str]:
     """Return the head of an adaptive application."""
-    rule = _RULES.get(_kind(run), "hlsjs")
+    if rule is None:
+        name = _RULES.get(_kind(run), "hlsjs")
+        notes = ["The rule of adaptation (`abr`) is not known, and this one is assumed."]
+    else:
+        name, notes = rule.best.rule, list(rule.sentences())
+    notes.append("Verdicts about the film depend on the rule: compare them with those of other rules.")
     return [
-        "# The rule of adaptation (`abr`) is not known, and this one is assumed. Verdicts about the film",
-        "# depend on it: compare them with those of other rules before you rely on them.",
+        *(f"# {line}" for note in notes for line in textwrap.wrap(note, _COMMENT)),
         "[application]",
         'kind = "adaptive"',
-        f'abr = "{rule}"',
+        f'abr = "{name}"',
     ]
+
+
+def knows_player(run: Run) -> bool:
+    """Return whether the kind of the log names the player."""
+    return _kind(run) in _RULES
 
 
 def _kind(run: Run) -> str:
@@ -141,9 +158,10 @@ def _kind(run: Run) -> str:
     return str(run.summary.get("log", {}).get("kind", ""))
 
 
-def _player(run: Run) -> list[str]:
+def _player(run: Run, rule: Rule | None) -> list[str]:
     """Return the table of the player."""
-    return ["[application.player]", f'model = "{"vlc" if _kind(run) == "VLC" else "hlsjs"}"']
+    known = "vlc" if _kind(run) == "VLC" else "hlsjs"
+    return ["[application.player]", f'model = "{known if rule is None else rule.best.player}"']
 
 
 def _until(run: Run, whole_s: float | None) -> list[str]:

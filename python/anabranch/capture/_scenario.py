@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
 from anabranch._numbers import decimal
-from anabranch.capture import _film, _queue
+from anabranch.capture import _film, _queue, _rule
 from anabranch.capture._outages import Outage, outages
 from anabranch.metrics._rows import rows
 
@@ -278,8 +278,19 @@ def _paired(pairs: Sequence[float | None], queued: Sequence[float | None]) -> li
     return result
 
 
-def write(path: Path, capture: Capture, traced: Traced, run: Run, *, ladder: str | None = None) -> list[Path]:
-    """Write a scenario, and its recordings and playlist into the same folder. Return the files.
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The files of a scenario, the scenario first, and the rule of adaptation that agrees best with its film.
+
+    `rule` is None if the session has no chunks with renditions, or if the log names the player.
+    """
+
+    files: Sequence[Path]
+    rule: _rule.Rule | None
+
+
+def write(path: Path, capture: Capture, traced: Traced, run: Run, *, ladder: str | None = None) -> Written:
+    """Write a scenario, and its recordings and playlist into the same folder.
 
     Parameters
     ----------
@@ -307,9 +318,20 @@ def write(path: Path, capture: Capture, traced: Traced, run: Run, *, ladder: str
         files.append(file)
         blocks.append(_block(one, number, file.name))
     blocks += [_handoff(outage, number) for number, one in enumerate(found) for outage in one.outages]
-    played, more = _film.application(run, path.with_name(f"{path.stem}-film.m3u8"), ladder)
+    rule = None
+    more = _write_text(path, run, ladder, None, blocks)
+    if not _film.knows_player(run) and (rule := _rule.best(path, run)):
+        _write_text(path, run, ladder, rule, blocks)
+    return Written(files=[path, *files, *more], rule=rule)
+
+
+def _write_text(
+    path: Path, run: Run, ladder: str | None, rule: _rule.Rule | None, blocks: Sequence[str]
+) -> list[Path]:
+    """Write the scenario and the playlist of its film. Return the playlist, if there is one."""
+    played, more = _film.application(run, path.with_name(f"{path.stem}-film.m3u8"), ladder, rule)
     _files.write(path, "\n".join([*_head(run), *played, "", *blocks]), "the scenario")
-    return [path, *files, *more]
+    return more
 
 
 def _head(run: Run) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anabranch import Run
-    from anabranch.capture import Capture, Session, Traced
+    from anabranch.capture import Capture, Rule, Session, Traced
 
 #: The most sessions that are printed one by one.
 _MOST_SHOWN = 20
@@ -291,8 +291,21 @@ def _write(
         run.report(report)
         _console.note(f"report: {report}")
     if scenario is not None:
-        for written in captures.write_scenario(scenario, read, traced, run, ladder=ladder):
-            _console.note(f"wrote {written}")
+        written = captures.write_scenario(scenario, read, traced, run, ladder=ladder)
+        for file in written.files:
+            _console.note(f"wrote {file}")
+        _tell_rule(written.rule)
+
+
+def _tell_rule(rule: Rule | None) -> None:
+    """Write which rule of adaptation agrees best with the session, and a warning if none repeats it."""
+    if rule is None:
+        return
+    if rule.fault is None:
+        for sentence in rule.sentences():
+            _console.note(sentence)
+    else:
+        _console.warn([rule.fault])
 
 
 def _json(read: Capture, found: Sequence[Session], run: Run | None) -> None:
