@@ -83,7 +83,16 @@ def session(
 def again(file: Path, folder: Path, congestion: str) -> float:
     """Return the mean goodput of runs of a capture's scenario."""
     scenario = folder / f"{file.stem}.toml"
-    command = [sys.executable, "-m", "anabranch", "capture", str(file), "--scenario", str(scenario)]
+    command = [
+        sys.executable,
+        "-m",
+        "anabranch",
+        "capture",
+        str(file),
+        "--scenario",
+        str(scenario),
+        "--force",
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     runs = [anabranch.run(scenario, run=run, congestion=congestion) for run in range(TRIALS)]
     return fmean(run.qos["goodput_mbps"] for run in runs)

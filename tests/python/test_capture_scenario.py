@@ -265,6 +265,15 @@ def test_a_film_without_chunks_is_a_transfer(session, tmp_path):
     target = tmp_path / "again.toml"
     assert command(file, "--scenario", target).exit_code == 0
     assert tomllib.loads(target.read_text(encoding="utf-8"))["application"]["kind"] == "bulk"
+    edited = target.read_text(encoding="utf-8") + "# edited by hand\n"
+    target.write_text(edited, encoding="utf-8")
+    refused = command(file, "--scenario", target)
+    assert refused.exit_code == 2
+    assert f"the file exists: `{target}`" in refused.stderr
+    assert "--force overwrites it" in refused.stderr
+    assert target.read_text(encoding="utf-8") == edited
+    assert command(file, "--scenario", target, "--force").exit_code == 0
+    assert "edited" not in target.read_text(encoding="utf-8")
 
 
 def test_pauses_of_a_session_without_a_known_film_are_named(tmp_path):

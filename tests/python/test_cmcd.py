@@ -161,7 +161,7 @@ def test_clients_have_sessions_of_their_own():
 @pytest.mark.module
 @pytest.mark.parametrize("form", cmcd.FORMS)
 def test_a_run_writes_a_report_for_each_request(tmp_path, form):
-    file = tmp_path / "reports"
+    file = tmp_path / "reports.txt"
     options = ["--cmcd", str(file), "--cmcd-form", form]
     done = CliRunner().invoke(app, ["run", "adaptive-two-paths", *options])
     assert done.exit_code == 0, done.stderr
@@ -177,7 +177,9 @@ def test_a_run_writes_a_report_for_each_request(tmp_path, form):
 
 
 def test_a_form_that_does_not_exist_and_a_film_without_chunks_are_faults(tmp_path):
-    done = CliRunner().invoke(app, ["run", "two-paths", "--cmcd", str(tmp_path / "x"), "--cmcd-form", "jsn"])
+    done = CliRunner().invoke(
+        app, ["run", "two-paths", "--cmcd", str(tmp_path / "x.json"), "--cmcd-form", "jsn"]
+    )
     assert done.exit_code == 2
     assert "no such form: `jsn` (--cmcd-form)" in done.stderr
     assert "no adaptive playback in the scenario (--cmcd)" in done.stderr

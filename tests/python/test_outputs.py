@@ -95,6 +95,43 @@ def test_two_outputs_into_one_file_are_refused(folder):
     assert call("run", "b.toml", "--report", "/dev/null", "--pcapng", "/dev/null").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("option", "name", "endings"),
+    [
+        ("--report", "other.json", ".html or .htm"),
+        ("--report", "other.py", ".html or .htm"),
+        ("--pcapng", "other.toml", ".pcapng or .pcap"),
+        ("--p1203", "other.csv", ".json"),
+        ("--report", "other", ".html or .htm"),
+    ],
+)
+def test_an_output_has_an_ending_of_its_kind(folder, option, name, endings):
+    (folder / name).write_text("of another kind", encoding="utf-8")
+    result = call("run", "b.toml", option, name)
+    assert result.exit_code == 2
+    assert f"not a name for this output: `{name}` ({option})" in result.stderr
+    assert f"the name ends in {endings}" in result.stderr
+    assert (folder / name).read_text(encoding="utf-8") == "of another kind"
+
+
+def test_no_report_of_a_comparison_or_of_results_goes_over_a_file_of_another_kind(folder):
+    for command in (("compare", "b.toml"), ("demo", "--scenario", "b.toml"), ("results", ".")):
+        result = call(*command, "--report", "b.toml")
+        assert (result.exit_code, "not a name for this output: `b.toml`" in result.stderr) == (2, True)
+    assert (folder / "b.toml").read_text(encoding="utf-8") == SCENARIO
+    assert call("run", "b.toml", "--report", "R.HTML").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "cost.json"])
+def test_no_output_goes_over_a_file_of_a_folder_of_results(folder, name):
+    (folder / "aa").mkdir()
+    (folder / "aa" / "manifest.json").write_text("{}", encoding="utf-8")
+    result = call("run", "adaptive-two-paths", "--p1203", f"aa/{name}")
+    assert result.exit_code == 2
+    assert f"would be written over a file of a folder of results: `aa/{name}`" in result.stderr
+    assert (folder / "aa" / "manifest.json").read_text(encoding="utf-8") == "{}"
+
+
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
 def test_a_capture_is_whole_or_not_there(folder, simulator, monkeypatch, raised):
     def ended(_plan, pcapng, *_):

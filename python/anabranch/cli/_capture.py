@@ -24,6 +24,9 @@ _Scenario = Annotated[
     Path | None,
     typer.Option(metavar="FILE.toml", help="Write the session as a scenario, with recordings beside it."),
 ]
+_Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite the scenario and its recordings if they exist.")
+]
 _Ladder = Annotated[
     str | None,
     typer.Option(
@@ -85,6 +88,7 @@ def capture(
     log_offset: _LogOffset = None,
     store: _Store = None,
     label: _Labels = None,
+    force: _Force = False,
 ) -> None:
     """Read a capture of TCP or MPTCP, and print what each session and each path did.
 
@@ -109,13 +113,12 @@ def capture(
     from anabranch import capture as captures
     from anabranch.cli import _capture_pair
 
-    inputs = [(file, "the capture")]
-    inputs += [(path, name) for path, name in ((other, "the second capture"), (log, "the log")) if path]
-    _refuse([(samples, "--samples"), (report, "--report"), (scenario, "--scenario")], inputs)
+    inputs = [(file, "the capture"), (other, "the second capture"), (log, "the log")]
+    outputs = [(samples, "--samples"), (report, "--report"), (scenario, "--scenario")]
+    _refuse(outputs, inputs, force=force)
     labels = _labels(label or [], store)
     wanted = any(one is not None for one in (report, session, scenario, log, ladder, store))
-    _refuse_together(other if wanted else None, log_offset if log is None else None)
-    _refuse_ladder(ladder, scenario)
+    _refuse_together(other if wanted else None, log_offset if log is None else None, ladder, scenario)
     if other is not None:
         _capture_pair.tell(file, other, as_json=as_json, samples=samples)
         return
@@ -194,8 +197,10 @@ def _write_samples(read: Capture, file: Path) -> None:
     _console.note(f"wrote {file}")
 
 
-def _refuse_together(other: Path | None, offset_s: float | None) -> None:
-    """Refuse a second capture beside options about one, and an offset without a log.
+def _refuse_together(
+    other: Path | None, offset_s: float | None, ladder: str | None, scenario: Path | None
+) -> None:
+    """Refuse a second capture beside options about one, an offset without a log, and an unusable ladder.
 
     Raises
     ------
@@ -209,6 +214,7 @@ def _refuse_together(other: Path | None, offset_s: float | None) -> None:
         raise InputError([Fault(message=message, where=str(other))])
     if offset_s is not None:
         raise InputError([Fault(message="an offset needs a log: give `--log FILE`", where="--log-offset")])
+    _refuse_ladder(ladder, scenario)
 
 
 def _refuse_ladder(ladder: str | None, scenario: Path | None) -> None:
@@ -242,14 +248,19 @@ def _warn(read: Capture) -> None:
         _console.warn([Fault(message="no TCP segment in the capture", where=read.file)])
 
 
-def _refuse(named: Sequence[tuple[Path | None, str]], inputs: Sequence[tuple[Path, str]]) -> None:
-    """Refuse outputs that cannot be written, or would be written over an input."""
+def _refuse(
+    outputs: Sequence[tuple[Path | None, str]], inputs: Sequence[tuple[Path | None, str]], *, force: bool
+) -> None:
+    """Refuse outputs that cannot be written or would replace an input, and an existing scenario."""
     from anabranch.cli import _outputs
     from anabranch.errors import InputError
 
-    outputs = [(path, name) for path, name in named if path is not None]
-    faults = [_outputs.unwritable(path, name) for path, name in outputs]
-    faults += _outputs.over_inputs(outputs, inputs)
+    written = [(path, name) for path, name in outputs if path is not None]
+    read = [(path, name) for path, name in inputs if path is not None]
+    faults = [_outputs.unwritable(path, name) for path, name in written]
+    faults += [*_outputs.twice(written), *_outputs.over_inputs(written, read)]
+    if not any(faults):
+        faults += [_outputs.exists(path, force=force) for path, name in written if name == "--scenario"]
     if found := [fault for fault in faults if fault is not None]:
         raise InputError(found)
 

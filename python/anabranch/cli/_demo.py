@@ -18,11 +18,10 @@ def demo(given: _commands.Given, *, report: Path) -> None:
     from anabranch import report as reports
     from anabranch.comparison.make import sweep_of
 
-    fault = _outputs.unwritable(report, "--report")
-    if fault is not None:
-        raise InputError([fault])
     loaded = given.load()
-    faults = _outputs.over_inputs([(report, "--report")], _outputs.inputs(loaded, given.scenario))
+    fault = _outputs.unwritable(report, "--report")
+    faults = [] if fault is None else [fault]
+    faults += _outputs.over_inputs([(report, "--report")], _outputs.inputs(loaded, given.scenario))
     if faults:
         raise InputError(faults)
     film = _commands.prepare_film(loaded)

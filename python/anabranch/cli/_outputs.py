@@ -1,4 +1,8 @@
-"""Checks of output files before any work is done: a command never overwrites its own inputs."""
+"""Checks of output files before any work is done.
+
+An output has an ending that fits its kind, so it does not replace a file of another kind. It never replaces
+an input of the command or a file that belongs to a folder of results.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,27 @@ from anabranch.errors import Fault, shown
 from anabranch.traces._facts import FILE_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from anabranch.scenario.load import Loaded
 
 #: An output file, and the option or word that names it in messages.
 Named = tuple[Path, str]
+
+_PAGE = (".html", ".htm")
+#: The endings that an output may have, by its option.
+_ENDINGS: Mapping[str, Sequence[str]] = {
+    "--report": _PAGE,
+    "--out": _PAGE,
+    "--pcapng": (".pcapng", ".pcap"),
+    "--scenario": (".toml",),
+    "--samples": (".csv",),
+    "--p1203": (".json",),
+    "--cmcd": (".json", ".jsonl", ".txt", ".log"),
+    "--docs": (".md",),
+}
+#: The files that a folder of results consists of; each folder has the first.
+_OF_RESULTS = ("manifest.json", "SHA256SUMS", "*.parquet", "*.jsonl", "cost.json")
 
 
 def unwritable(path: Path, option: str) -> Fault | None:
@@ -27,11 +46,32 @@ def unwritable(path: Path, option: str) -> Fault | None:
             return Fault(message=f"no such folder: `{path.parent}`", where=option, hint="make it first")
         if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
             return Fault(message=f"no permission to write: `{path}`", where=option)
+        if path.exists() and not path.is_file():
+            return None  # a device, such as /dev/null
+        found = _unfit(path, option) or _of_results(path, option)
     except (OSError, ValueError, RuntimeError) as error:
         # Names that are too long or contain a NUL, or links in a ring.
         reason = getattr(error, "strerror", None) or "not the name of a file"
         return Fault(message=f"cannot write a file of that name: {reason}: {shown(path)}", where=option)
-    return None
+    return found
+
+
+def _unfit(path: Path, option: str) -> Fault | None:
+    """Return the fault of an ending that outputs of an option do not have."""
+    endings = _ENDINGS.get(option, ())
+    if not endings or path.suffix.lower() in endings:
+        return None
+    hint = f"the name ends in {' or '.join(endings)}"
+    return Fault(message=f"not a name for this output: `{path}`", where=option, hint=hint)
+
+
+def _of_results(path: Path, option: str) -> Fault | None:
+    """Return the fault of an output that would replace a file of a folder of results."""
+    folder = path.resolve().parent
+    if not (folder / _OF_RESULTS[0]).is_file() or not any(map(path.match, _OF_RESULTS)):
+        return None
+    message = f"would be written over a file of a folder of results: `{path}`"
+    return Fault(message=message, where=option, hint="name another file")
 
 
 def exists(path: Path, *, force: bool) -> Fault | None:
