@@ -253,6 +253,74 @@ def test_a_choice_beyond_a_monthly_cap_is_not_advised():
     assert advised(within, *values).choice.candidate.paths == ("wifi", "lte")
 
 
+def test_a_path_that_the_choice_does_not_need_is_not_advised():
+    """The leader, both paths with BBR, is 0.06 ± 0.1 Mb/s ahead, so 1 % of 8 Mb/s more is possible.
+
+    Both paths with cubic are close to it. They are exactly as good as wifi with cubic, which costs nothing.
+    """
+    leader = [one + (0.1 if run % 4 < 2 else -0.1) for run, one in enumerate(around(8.06))]
+    found = advised(
+        tables({"price_per_gb": 2.4}),
+        {"cubic": around(8.0), "bbr": around(4.0)},
+        around(4.0),
+        {"cubic": around(8.0), "bbr": leader},
+        controllers=("cubic", "bbr"),
+    )
+    assert found.choice.candidate.name == "wifi, cubic"
+    (of_lte,) = (one for one in found.of_paths if one.path == "lte")
+    assert of_lte.verdict != of_path.USE
+
+
+def test_a_path_that_only_keeps_another_within_its_cap_is_used():
+    # lte alone is as good as both, but all of its 1 GB an hour costs 2.40.
+    found = advised(tables({"price_per_gb": 2.4}), around(4.0), around(8.0), around(8.0), share=0.25)
+    assert found.choice.candidate.paths == ("lte",), "a second path is a change of the host"
+    # lte alone would carry 30 GB a month.
+    capped = tables({"price_per_gb": 2.4, "cap_gb_per_month": 10})
+    found = advised(capped, around(4.0), around(8.0), around(8.0), share=0.25)
+    assert found.choice.candidate.paths == ("wifi", "lte")
+    (of_wifi,) = (one for one in found.of_paths if one.path == "wifi")
+    assert of_wifi.verdict == of_path.USE
+    assert of_wifi.sentence == (
+        "use wifi beside lte: without it, lte would carry 30 GB in the 30 hours of a month, of 10 GB: the cap "
+        "lasts 10 hours; quality: no difference over 8 trials; it saves 1.80 an hour (wifi + lte, linux, cubic "
+        "instead of lte, cubic)"
+    )
+
+
+def test_the_runs_decide_every_path_of_a_choice_that_differs_from_the_leader():
+    """All three paths lead, but exceed the cap. The advised pair is compared with each of its paths alone.
+
+    One trial shows that a path alone is far behind, so only the question about the pair gives it more.
+    """
+    raw = tables({"cap_gb_per_month": 100})
+    raw["paths"].append({"name": "sat", "rtt": "600 ms", "rate": "8 Mbit/s", "cap_gb_per_month": 1})
+    few = {"controllers": ("cubic",), "schedulers": ("linux",), "paths": ()}
+    what = make.asked(load(raw), raw, (), trials=30, budget=60, **few)
+    seen = make.evidence_of(what, (False,) * len(what.candidates))
+    means = {("wifi", "lte", "sat"): 9.0, ("wifi", "lte"): 8.0, ("wifi", "sat"): 7.0, ("lte", "sat"): 7.0}
+    luck = [0.09, -0.07, 0.04, -0.08, 0.02, 0.05, -0.01, 0.03]
+    for step in make.steps(what, seen):
+        for place, run in step:
+            if not seen.has(place, run):
+                names = what.candidates[place].paths
+                value = means.get(names, 1.0) + luck[(run * (place + 1) + place) % 8]
+                carried = {f"bytes_{name}": 10 * MB / len(names) for name in names}
+                seen.add(place, run, {"scenario": "small", "goodput_mbps": value, **HOUR, **carried})
+    found = judged(what.sweep, what.candidates, seen)
+    assert found.choice.candidate.paths == ("wifi", "lte")
+    assert found.is_recommendation
+    verdicts = {one.path: one.verdict for one in found.of_paths}
+    assert verdicts == {"wifi": of_path.USE, "lte": of_path.USE, "sat": of_path.LEAVE}
+    (of_sat,) = (one for one in found.of_paths if one.path == "sat")
+    assert of_sat.sentence.startswith("do not add sat to wifi + lte: it helps, +1")
+    # 3.33 Mb of 10 in a hundredth of an hour: 0.333 GB an hour.
+    assert of_sat.sentence.endswith(
+        "but sat would carry 10 GB in the 30 hours of a month, of 1 GB: the cap lasts 3 hours"
+    )
+    assert seen.runs == 60
+
+
 def test_a_cap_that_is_never_reached_changes_nothing():
     for values in (
         (noisy(8.0), around(4.0), around(8.8)),

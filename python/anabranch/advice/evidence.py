@@ -96,8 +96,9 @@ class Evidence:
         """Return the candidates that need more trials after the rounds of selection.
 
         These are: the best candidate and the last one compared with it; the best with one path more or one
-        less; the kernel's defaults over these sets of paths; the best that a mainline kernel can carry out,
-        with and without rules for outages; and the best of all without such rules.
+        less than the best candidate and than the choice; the kernel's defaults over the former sets of paths;
+        the best that a mainline kernel can carry out, with and without rules for outages; and the best of all
+        without such rules.
         """
 
         def best_of(suits: Callable[[int], bool]) -> int | None:
@@ -113,7 +114,9 @@ class Evidence:
         if best is None:
             return []
         found = [best, best_of(lambda one: one != best), *self.least_changed(candidates), best_of(in_kernel)]
-        found += [self.champion(candidates, one) for one in neighbours(candidates, candidates[best])]
+        about = dict.fromkeys((best, self._choice(candidates, best)))
+        for one in about:
+            found += [self.champion(candidates, names) for names in neighbours(candidates, candidates[one])]
         if any(map(has_rules, range(len(candidates)))):
             # A candidate with a single trial would lose to any with two.
             found += [
@@ -122,6 +125,11 @@ class Evidence:
                 best_of(lambda one: not has_rules(one)),
             ]
         return list(dict.fromkeys(one for one in found if one is not None))
+
+    def _choice(self, candidates: Sequence[Candidate], best: int) -> int:
+        """Return the choice among the candidates with enough trials; the best one if there are none."""
+        told = [one for one in self.rows if self.is_told(one)]
+        return self.choose(candidates, told) if told else best
 
     def least_changed(self, candidates: Sequence[Candidate]) -> list[int]:
         """Return the candidates with the least change: over the leader's paths, and one path more or less."""
@@ -150,7 +158,7 @@ class Evidence:
         candidate with the best mean. Candidates that are not relevantly worse are equal to the leader. So are
         candidates over the same paths that are close to it (`_is_close`). Of these, the one that needs the
         least change of the host is advised (`_order`). Fewer paths are advised only if the trials show that
-        they are as good.
+        they are as good. At last, paths that the choice does not need are dropped (`_without_idle`).
         """
         ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
         within = [one for one in ranks if not self.use(one, candidates[one].paths).over]
@@ -163,7 +171,43 @@ class Evidence:
             is_no_worse = verdict in (NOTHING, NO_GAIN, HURTS)
             if is_no_worse or (verdict == UNDECIDED and self._is_close(candidates, best, one)):
                 equal.append(one)
-        return min(equal, key=lambda one: (self._order(candidates, one), ranks[one]))
+        chosen = min(equal, key=lambda one: (self._order(candidates, one), ranks[one]))
+        return self._without_idle(candidates, able, chosen)
+
+    def _without_idle(self, candidates: Sequence[Candidate], able: Sequence[int], chosen: int) -> int:
+        """Return the choice without the paths that bring no gain by their own verdict.
+
+        The choice may only be close to the leader, and so no better than a candidate with fewer paths. The
+        verdict has the level of `anabranch.advice.of_path.verdicts`. A path stays if the candidates without
+        it come later (`is_preferable`), or if the best one with it is better than they are.
+        """
+        paths = {name for one in candidates for name in one.paths}
+
+        def compare(one: int, other: int) -> str:
+            return self.judge(one, other, len(paths)).verdict
+
+        dropped: int | None = chosen
+        while dropped is not None:
+            chosen, dropped = dropped, None
+            own = frozenset(candidates[chosen].paths)
+            best = next(one for one in able if set(candidates[one].paths) == own)
+            for name in candidates[chosen].paths:
+                fewer = [one for one in able if set(candidates[one].paths) == own - {name}]
+                as_good = [
+                    one
+                    for one in fewer
+                    if compare(chosen, one) in (NOTHING, NO_GAIN, HURTS)
+                    and compare(best, one) != HELPS
+                    and (compare(chosen, one) == HURTS or self.is_preferable(candidates, one, chosen))
+                ]
+                if as_good:
+                    dropped = min(as_good, key=lambda one: (self._order(candidates, one), able.index(one)))
+                    break
+        return chosen
+
+    def is_preferable(self, candidates: Sequence[Candidate], one: int, other: int) -> bool:
+        """Return whether one candidate comes before another of equal quality."""
+        return self._order(candidates, one) < self._order(candidates, other)
 
     def rivals(self, candidates: Sequence[Candidate], chosen: int) -> tuple[list[int], list[int]]:
         """Return two lists of candidates that are not distinguishable from the choice.

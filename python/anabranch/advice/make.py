@@ -401,14 +401,20 @@ def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
     trials, scores, exact = what.sweep.trials, evidence.scores, evidence.exact
     told = spending.told(what.budget)
 
+    def of_questions() -> list[tuple[int, int]]:
+        return spending.lacking(evidence.questions(what.candidates), scores, exact, trials, told)
+
     def lacking() -> list[tuple[int, int]]:
-        asked = spending.lacking(evidence.questions(what.candidates), scores, exact, trials, told)
+        asked = of_questions()
         own = [one for one in evidence.lacking_own(trials, told) if one not in asked]
         return [*asked, *own[: what.budget // _OWN_SHARE if what.budget >= _OWN_FROM else 0]]
 
     yield from spending.steps(scores, exact, what.budget, trials, lambda: len(lacking()))
     yield lacking()[: max(0, what.budget - evidence.runs)]
-    yield from spending.steps(scores, exact, what.budget, trials)
+    # More runs may change the choice, and with it the candidates that a verdict needs.
+    yield from spending.steps(scores, exact, what.budget, trials, lambda: len(of_questions()))
+    while missing := of_questions()[: max(0, what.budget - evidence.runs)]:
+        yield missing
 
 
 class _Queue:

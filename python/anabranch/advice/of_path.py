@@ -79,6 +79,11 @@ def _of(
         return OfPath(path=name, verdict=verdict, effect=None, sentence=text)
     pair = (chosen, other) if is_used else (other, chosen)
     found = evidence.judge(*pair, comparisons)
+    best = evidence.champion(candidates, own)
+    if is_used and _ON_ADDING.get(found.verdict) == LEAVE and best is not None:
+        # The choice may only be close to the best one over its paths.
+        better = evidence.judge(best, other, comparisons)
+        pair, found = ((best, other), better) if better.verdict == HELPS else (pair, found)
     beside = paths.label([one for one in candidates[chosen].paths if one != name])
     verdict = _ON_ADDING.get(found.verdict, UNDECIDED)
     uses = (evidence.use(place, candidates[place].paths) for place in pair)
@@ -86,16 +91,25 @@ def _of(
     price = evidence.terms.added(*uses)
     change += f"; {price}" if price else ""
     change += " ({} instead of {})".format(*(candidates[place].name for place in pair))
-    if verdict == USE:
+    quality = verdict
+    if verdict == USE and is_used:
         text = f"use {name} beside {beside}: {change}"
-        text += "" if is_used else "; it is left out for its price, its cap or its weight"
+    elif verdict == USE:
+        verdict = LEAVE
+        text = (
+            f"do not add {name} to {beside}: it helps, {change}, but {_reason(evidence, candidates, *pair)}"
+        )
+    elif verdict == LEAVE and is_used:
+        verdict = USE
+        why = _reason(evidence, candidates, other, chosen)
+        text = f"use {name} beside {beside}: without it, {why}; quality: {change}"
     elif verdict == LEAVE:
         why = "it hurts" if found.verdict == HURTS else "nothing is gained"
         text = f"do not add {name} to {beside}: {why}, {change}"
     else:
         text = f"{name} beside {beside} is undecided: {change}; {found.advice}"
         text += "" if found.needed is None else " (--budget, --trials)"
-    own_verdict, own_text = _own(name, candidates, evidence, verdict, comparisons)
+    own_verdict, own_text = _own(name, candidates, evidence, quality, comparisons)
     return OfPath(
         path=name,
         verdict=verdict,
@@ -106,6 +120,22 @@ def _of(
         own=own_verdict,
         own_sentence=own_text,
     )
+
+
+def _reason(evidence: Evidence, candidates: Sequence[Candidate], one: int, instead: int) -> str:
+    """Return why a candidate is not advised instead of another one that is not better."""
+    terms = evidence.terms
+    use, other = (evidence.use(place, candidates[place].paths) for place in (one, instead))
+    if use.over and not other.over:
+        return " and ".join(terms.overrun(use))
+    if use.burden > other.burden:
+        return f"more data would be on paths to avoid ({', '.join(terms.weights)})"
+    if candidates[one].changes > candidates[instead].changes:
+        return "more of the host would have to change"
+    if (use.per_hour or 0.0) > (other.per_hour or 0.0):
+        more = (use.per_hour or 0.0) - (other.per_hour or 0.0)
+        return f"an hour would cost {terms.money(more).removesuffix(' an hour')} more"
+    return "another choice is as good"
 
 
 def _change(evidence: Evidence, found: Judgement) -> str:
