@@ -81,6 +81,30 @@ def test_rates_of_a_radio_that_joins_packets_are_those_that_it_carries():
     assert _scenario._paired([3.0, 3.0, 3.0], [3.0, 5.1, 3.0]) == [3.0, 5.1, 3.0]
 
 
+def test_rates_of_a_path_with_jitter_are_those_that_it_carries():
+    # Most neighbours on a path of 20 Mb/s are further apart than the link sent them, so they show 11 Mb/s. The
+    # seconds at the beginning and the end have no queue all the time.
+    pairs, queued = [11.0, 12.5, 12.5, 12.5, 11.25], [None, 20.0, 20.0, 20.0, None]
+    assert _scenario._paired(pairs, queued) == pytest.approx([17.6, 20.0, 20.0, 20.0, 18.0])
+
+
+@pytest.mark.parametrize("jitter", ["0 ms", "1 ms", "4 ms", "8 ms"])
+def test_a_transfer_over_a_path_with_jitter_is_repeated(tmp_path, jitter):
+    """The bound of a what-if: 5 % of goodput."""
+    world = {
+        "name": "jitter",
+        "application": {"kind": "bulk", "bytes": "30 MB"},
+        "paths": [
+            {"name": "wifi", "rtt": "25 ms", "rate": "8 Mbit/s", "loss": "0.3 %"},
+            {"name": "5g", "rtt": "60 ms", "rate": "20 Mbit/s", "jitter": jitter},
+        ],
+    }
+    run = anabranch.run(world, pcapng=tmp_path / "one.pcapng")
+    assert command(tmp_path / "one.pcapng", "--scenario", tmp_path / "again.toml").exit_code == 0
+    again = anabranch.run(tmp_path / "again.toml")
+    assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.05)
+
+
 def test_a_link_is_busy_while_a_segment_waits():
     # The segment of tenth 50 came 2.1 s after it was asked for, of which the path takes 0.1 s: it waited for 2 s.
     # Waiting of less than a quarter of the path's time is no queue.
@@ -321,6 +345,19 @@ def test_an_outage_of_a_path_is_one_of_the_scenario(tmp_path, side):
     assert 1.0 < lasting_s < 3.0
     again = anabranch.run(tmp_path / "again.toml")
     assert again.qos["goodput_mbps"] == pytest.approx(run.qos["goodput_mbps"], rel=0.05)
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_a_transfer_has_the_bytes_of_the_session(tmp_path, side):
+    # The capture at the server ends before the last acknowledgements reach it.
+    anabranch.run(
+        {**SILENT, "application": {"kind": "bulk", "bytes": "6 MB"}},
+        pcapng=tmp_path / "one.pcapng",
+        pcapng_at=side,
+    )
+    assert command(tmp_path / "one.pcapng", "--scenario", tmp_path / "again.toml").exit_code == 0
+    text = tomllib.loads((tmp_path / "again.toml").read_text(encoding="utf-8"))
+    assert text["application"]["bytes"] == "6000000 B"
 
 
 @pytest.mark.parametrize("side", ["client", "server"])

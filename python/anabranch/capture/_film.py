@@ -200,7 +200,9 @@ def _transfer(run: Run) -> list[str]:
             f"# The session had pauses of {pauses:.0f} s in all, which this transfer has not. "
             "If it played a film, give --log or --ladder."
         )
-    return [*notes, "[application]", 'kind = "bulk"', f'bytes = "{own["bytes_read"]} B"']
+    # The last acknowledgements may not have reached a server before its capture ended.
+    count = run.summary["sent_bytes"] if run.summary["captured_at"] == "server" else own["bytes_read"]
+    return [*notes, "[application]", 'kind = "bulk"', f'bytes = "{count} B"']
 
 
 def _sound(run: Run) -> int:

@@ -261,13 +261,13 @@ def _paired(pairs: Sequence[float | None], queued: Sequence[float | None]) -> li
     """Return the rate of each second at the client, from segments that followed one another.
 
     The median of their rates is exact on a link of constant rate. A varying link carries another rate on
-    average, and a radio that sends several packets at once lets them arrive faster than it carries them. In a
-    second in which a queue never ended, the bytes that arrived are the rate; such seconds also show by how
-    much the rates of other seconds are too high.
+    average. A radio that sends several packets at once lets them arrive faster than it carries them, and
+    jitter lets most of them arrive slower. In a second in which a queue never ended, the bytes that arrived
+    are the rate; such seconds also show by how much the rates of other seconds are too high or too low.
     """
     both = [(pair, own) for pair, own in zip(pairs, queued, strict=True) if pair and own is not None]
     share = median(own / pair for pair, own in both) if len(both) >= _LEAST_SHARES else 1.0
-    if share > 1 - _NEAR:
+    if abs(share - 1) < _NEAR:
         share = 1.0
     result = []
     for pair, own in zip(pairs, queued, strict=True):

@@ -200,6 +200,7 @@ def joined(capture: Capture, together: Sequence[Session], *, whole: int | None =
         "steps": capture.counts["tcp_segments"],
         "captured_at": side,
         "evidence": own[0].evidence,
+        "sent_bytes": sum(one.bytes for one in own),
         "begin_s": begin,
         "begin_unix_s": _unix(capture, begin),
         "sessions": [one.name for one in own],
