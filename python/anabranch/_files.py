@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.errors import Fault, MissingError, ScenarioError
+from anabranch.errors import Fault, MissingError, ScenarioError, did_you_mean, nearest_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from av.error import FFmpegError
 
@@ -40,6 +40,26 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def missing(what: str, file: Path, endings: Collection[str]) -> Fault:
+    """Return the fault of a missing input file, with the nearest name in its folder.
+
+    Parameters
+    ----------
+    what
+        The kind of file, such as `capture`.
+    file
+        The file.
+    endings
+        The endings that files of this kind usually have.
+    """
+    try:
+        beside = [str(one) for one in sorted(file.parent.iterdir()) if one.suffix in endings]
+    except (OSError, ValueError):
+        beside = []
+    hint = did_you_mean(str(file), beside, otherwise=" ", close_to=nearest_file).strip()
+    return Fault(message=f"no such {what}: `{file}`", hint=hint)
 
 
 def is_folder(path: Path) -> bool:

@@ -417,3 +417,27 @@ def test_the_first_request_without_su_is_the_latest_start(session):
     assert "at the latest. Stalled" in done.stdout
     done = command(file, "--log", log)
     assert " s at the latest." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "nearest"),
+    [
+        (["fiml.pcapng"], "capture", "film.pcapng"),
+        (["film.pcapng", "fiml.pcapng"], "capture", "film.pcapng"),
+        (["film.pcapng", "--log", "cmdc.json"], "log", "cmcd.json"),
+    ],
+)
+def test_a_missing_file_has_the_nearest_name_as_a_hint(session, monkeypatch, words, kind, nearest):
+    monkeypatch.chdir(session[1].parent)
+    shown = command(*words)
+    assert shown.exit_code == 2
+    assert shown.stderr == f"error: no such {kind}: `{words[-1]}`\n  hint: did you mean `{nearest}`?\n"
+
+
+def test_the_table_marks_how_round_trip_times_were_measured(session):
+    shown = command(session[1])
+    header, *rows = [line for line in shown.stdout.splitlines() if line.startswith("  ")][:3]
+    at = header.index("RTT from") + len("RTT from")
+    # A client's own data are its requests: at least five give a median, else its timestamps do.
+    found = [path.rtt_from for path in capture.sessions(capture.read(session[1], progress=False))[0].paths]
+    assert [row[:at].split()[-1] for row in rows] == found

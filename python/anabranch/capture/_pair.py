@@ -136,7 +136,7 @@ def match(first: str | Path, second: str | Path) -> Pair:
     >>> both.connections[0].to_client.lost_segments  # doctest: +SKIP
     """
     where = f"{first} and {second}"
-    with reading(where):
+    with reading(first, second):
         raw = plugins.module().match_captures(str(first), str(second))
     found = json.loads(raw["json"])
     if not found["connections"]:

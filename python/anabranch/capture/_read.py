@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _progress, plugins
+from anabranch import _files, _progress, plugins
 from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import polars
 
     from anabranch.metrics._rows import Tables
+
+#: The usual endings of captures.
+_ENDINGS = (".pcap", ".pcapng", ".gz")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +107,7 @@ def read(file: str | Path, *, progress: _progress.Asked = None) -> Capture:
     >>> session = anabranch.capture.read("session.pcapng")  # doctest: +SKIP
     >>> session.counts["tcp_segments"]  # doctest: +SKIP
     """
-    with reading(str(file)), _progress.shown(progress, "reading", unit="bytes") as told:
+    with reading(file), _progress.shown(progress, "reading", unit="bytes") as told:
         raw = plugins.module().read_capture(str(file), told)
     return Capture(
         file=str(file),
@@ -115,7 +118,7 @@ def read(file: str | Path, *, progress: _progress.Asked = None) -> Capture:
 
 
 @contextmanager
-def reading(where: str) -> Iterator[None]:
+def reading(*files: str | Path) -> Iterator[None]:
     """Turn the module's errors about capture files into faults.
 
     Raises
@@ -123,11 +126,15 @@ def reading(where: str) -> Iterator[None]:
     InputError
         When a file cannot be read, or is no capture.
     """
+    where = " and ".join(map(str, files))
     try:
         yield
     except plugins.module().CaptureFileError as error:
         hint = "expected pcap or pcapng, as tcpdump and Wireshark write them"
         raise InputError([Fault(message=str(error), where=where, hint=hint)]) from None
+    except FileNotFoundError:
+        lacking = [Path(file) for file in files if not _files.is_file(Path(file))]
+        raise InputError(_files.missing("capture", file, _ENDINGS) for file in lacking) from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError([Fault(message=f"cannot read the capture: {reason}", where=where)]) from None

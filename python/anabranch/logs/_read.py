@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The kinds of logs, and the words of `--as` for them.
 KINDS = {"cmcd": "CMCD", "vlc": "VLC", "hlsjs": "hls.js", "dashjs": "dash.js"}
+#: The usual endings of logs.
+_ENDINGS = (".log", ".txt", ".json", ".jsonl", ".gz")
 #: How many lines show the kind of a log.
 _ENOUGH = 400
 #: The largest log in bytes, its longest line of text in characters, and its longest session.
@@ -148,6 +150,8 @@ def _text(where: str) -> str:
         content = _files.content(Path(where), _LARGEST)
         if content.startswith(b"\x1f\x8b"):
             content = _unpacked(content)
+    except FileNotFoundError:
+        raise InputError([_files.missing("log", Path(where), _ENDINGS)]) from None
     except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError([Fault(message=f"cannot read the log: {reason}", where=where)]) from None
