@@ -69,6 +69,8 @@ def test_categories_and_two_values_are_bars():
         (["1 s", "2 min"], ([1.0, 120.0], "s")),
         (["0.5 %", "2 %"], ([0.5, 2.0], "%")),
         (["64 kB", "2 MB"], ([0.064, 2.0], "MB")),
+        (["20packets", "400 packets", "1 packet"], ([20.0, 400.0, 1.0], "packets")),
+        (["20packets", "64 kB"], None),
         ([1, 2.5], ([1.0, 2.5], "")),
         (["unlimited", "5 Mbit/s"], None),
         (["linux", "1 s"], None),
@@ -176,6 +178,23 @@ def test_lines_differ_without_colour_and_the_axis_begins_at_zero():
     assert len(set(marks)) == len(marks) == 2
     assert line["encoding"]["y"]["scale"]["zero"] is True
     assert line["encoding"]["y"]["title"] == ["goodput, Mb/s", "band: 95 % interval"]
+
+
+def test_small_multiples_share_the_title_below_them_and_are_in_the_order_of_their_numbers():
+    grid = {LTE: ["1 Mbit/s", "5 Mbit/s", "2 Mbit/s"], WIFI: ["10 %", "2 %"]}
+    found = rows(grid)
+    panels = axes.picture(found, ["goodput_mbps"], axes.of(found, list(grid)))
+    (metric,) = panels.chart.to_dict(validate=False)["vconcat"]
+    assert metric["facet"]["sort"] == ["2 %", "10 %"]
+    assert metric["title"]["text"] == "rate of lte, Mb/s"
+    assert panels.svg.count(">rate of lte, Mb/s</text>") == 1
+
+
+def test_the_plots_of_a_narrow_figure_are_as_high_as_the_title_of_their_axis():
+    svg = picture().sized("ieee").svg
+    # 26 letters of 8 points are about 95 pixels. The plots have 160 pixels on a screen.
+    heights = re.findall(r'd="M0\.5,0\.5h[\d.]+v([\d.]+)h[^"]*" stroke="#DDDDDD"', svg)
+    assert [float(one) for one in heights] == [96.0, 96.0]
 
 
 def test_a_band_of_counts_does_not_reach_below_zero():

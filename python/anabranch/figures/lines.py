@@ -65,7 +65,10 @@ def _metric(
     found = colours.of_lines([str(row["colour"]) for row in points])
     scale = alt.Scale(domain=list(found), range=list(found.values()))
     x_scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False, nice=False, padding=6)
-    x = alt.X("x:Q", title=across, scale=x_scale, axis=alt.Axis(tickCount=6, grid=False))
+    # Narrow panels have no room for a title each: the title of small multiples is below all of them.
+    x = alt.X(
+        "x:Q", title=across if panel is None else None, scale=x_scale, axis=alt.Axis(tickCount=6, grid=False)
+    )
     base = alt.Chart(look.values(points))
     legend = None if not colour else alt.Legend(symbolOpacity=1, titleFontWeight="normal")
     shown = alt.Color("colour:N", title=colour, scale=scale, sort=None, legend=legend)
@@ -104,9 +107,13 @@ def _metric(
     if panel is None:
         return chart
     head = alt.Facet(
-        "panel:N", title=panel, sort=None, header=alt.Header(labelFontSize=10, titleFontWeight="normal")
+        "panel:N",
+        title=panel,
+        sort=_panels(points),
+        header=alt.Header(labelFontSize=10, titleFontWeight="normal", labelPadding=4, titlePadding=4),
     )
-    return chart.facet(head, columns=_COLUMNS)
+    below = alt.TitleParams(across, orient="bottom", fontWeight="normal", color="#333333")
+    return chart.facet(head, columns=_COLUMNS).properties(title=below)
 
 
 def _titles(name: str, points: Sequence[Mapping[str, Any]]) -> str | list[str]:
@@ -114,3 +121,12 @@ def _titles(name: str, points: Sequence[Mapping[str, Any]]) -> str | list[str]:
     has_band = any(row["low"] is not None and row["low"] < row["high"] for row in points)
     title = words.metric(name)
     return [title, BAND] if has_band else title
+
+
+def _panels(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the small multiples in their order: that of their numbers, if they have numbers."""
+    names = list(dict.fromkeys(str(row["panel"]) for row in points))
+    found = words.numbers(names)
+    if found is None:
+        return names
+    return [name for _, name in sorted(zip(found[0], names, strict=True))]

@@ -17,6 +17,8 @@ _INCH, _POINT = 96.0, 96 / 72
 POINTS = 8.0
 #: The number of attempts to make the figure's width fit.
 _DRAWN = 4
+#: The least height of a plot as a share of its height on a screen: the title of its axis must fit beside it.
+_LEAST_HEIGHT = 0.6
 _SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)"[^>]*?\bheight="([\d.]+)"')
 _CENTIMETRES = re.compile(r'="([\d.]+)cm"')
 _ROOT = re.compile(r'(<svg\b[^>]*?)\bwidth="[\d.]+"([^>]*?)\bheight="[\d.]+"')
@@ -133,12 +135,13 @@ def _headers(node: object, pixels: float) -> None:
 
 
 def _widened(node: object, share: float) -> None:
-    """Scale the width and the height of all plots of a figure."""
+    """Scale the width of all plots of a figure, and the height to no less than `_LEAST_HEIGHT`."""
     if isinstance(node, dict):
         for key in ("width", "height"):
             value = node.get(key)
             if isinstance(value, int | float) and not isinstance(value, bool):
-                node[key] = max(20.0, value * share)
+                own = share if key == "width" else max(share, _LEAST_HEIGHT)
+                node[key] = max(20.0, value * own)
             elif isinstance(value, dict) and "step" in value:
                 node[key] = {**value, "step": max(2.0, value["step"] * share)}
         for key, child in node.items():

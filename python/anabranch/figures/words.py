@@ -79,7 +79,7 @@ def numbers(values: Sequence[object]) -> tuple[list[float], str] | None:
     Parameters
     ----------
     values
-        Numbers, or texts with a unit such as `5 Mbit/s`, `20 ms` and `1 %`.
+        Numbers, or texts with a unit such as `5 Mbit/s`, `20 ms`, `1 %` and `100 packets`.
     """
     from anabranch.scenario import units
 
@@ -93,6 +93,7 @@ def numbers(values: Sequence[object]) -> tuple[list[float], str] | None:
         (lambda text: units.time_ns(text) / 1e6, "ms"),
         (lambda text: 100 * units.fraction(text), "%"),
         (lambda text: units.size_bytes(text) / _MEGA, "MB"),
+        (_packets, "packets"),
     )
     for read, unit in kinds:
         try:
@@ -102,3 +103,20 @@ def numbers(values: Sequence[object]) -> tuple[list[float], str] | None:
         # Times of a second or more are shown in seconds.
         return ([one / 1e3 for one in found], "s") if unit == "ms" and min(found) >= 1e3 else (found, unit)
     return None
+
+
+def _packets(text: str) -> float:
+    """Return a queue's limit in packets.
+
+    Raises
+    ------
+    UnitError
+        If the limit is no count of packets.
+    """
+    from anabranch.scenario import units
+
+    limit = units.queue(text)
+    if limit is None or "packets" not in limit:
+        message = f"not a count of packets: `{text}`"
+        raise units.UnitError(message)
+    return float(limit["packets"])
