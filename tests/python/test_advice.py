@@ -408,12 +408,12 @@ def test_the_command(tmp_path, monkeypatch):
     given = ("single-path", "--set", "application.kind=bulk", "--set", "application.bytes=200kB")
     done = call("advise", *given, *few, "--budget", 2)
     assert done.exit_code == 0, done.output
-    assert "1 candidates over 1 set of paths: at most 2 runs, instead of 5" in done.stderr
+    assert "1 candidate over 1 set of paths: at most 2 runs, instead of 5" in done.stderr
     assert "this takes at least" in done.stderr
     # Of one candidate, three trials are enough.
     assert "warning: a verdict needs at least 3 trials" in done.stderr
     assert "2 runs may give no recommendation, 3 are usually enough" in done.stderr
-    assert "no recommendation yet, 1 more runs are needed" in done.stdout
+    assert "no recommendation yet, 1 more run is needed" in done.stdout
     assert "scenario, for" not in done.stdout
     done = call("advise", *given, *few, "--budget", 3)
     assert "scenario, for `anabranch run`" in done.stdout

@@ -379,10 +379,49 @@ def test_advice_for_a_film_cites_known_results():
     alone = advised(tables(), around(8.0), around(4.0), around(5.0))
     alone = replace(alone, score=score.Score(kind="progressive", film_s=60.0))
     assert (alone.choice.candidate.paths, alone.known) == (("wifi",), ""), "it is about several paths"
-    film = replace(found, score=score.Score(kind="progressive", film_s=60.0))
+    steady = replace(found, score=score.Score(kind="progressive", film_s=60.0))
+    assert steady.known == "", "no path may fall silent"
+    film = replace(steady, may_fall_silent=True)
     for words in ("min-rtt-0.9x and bbr", "retransmissions", "preset `video`"):
         assert words in film.known
     assert film.to_json()["known"] == film.known
+
+
+def test_only_a_path_that_may_fall_silent_is_marked_as_such():
+    event = {"at": "1 s", "path": "lte", "state": "down"}
+    values = around(8.0), around(4.0), around(10.0)
+    assert not advised(tables(), *values).may_fall_silent
+    assert advised(tables(events=[event]), *values).may_fall_silent
+
+
+def test_the_waiting_of_a_film_is_positive_in_the_sentences():
+    from dataclasses import replace
+
+    from anabranch.metrics import score
+
+    found = advised(tables(), around(-1.9), around(-4.0), around(-1.91))
+    film = replace(found, score=score.Score(kind="progressive", film_s=60.0))
+    assert film.sentences[0].startswith("use wifi, cubic: the viewer waits 1.91 ± ")
+    # The deviations of `around` sum to -0.1 over 8 trials. A table has the score itself.
+    assert film.table()[1][0][3].startswith("-1.91 ± ")
+
+
+def test_a_short_table_has_the_candidates_that_a_sentence_names():
+    many = {"cubic": around(8.0), "bbr": around(8.0), "reno": around(8.0), "balia": around(8.0)}
+    last = {name: around(4.0) for name in many}
+    raw = tables()
+    found = advised(raw, last, many, last, controllers=(*many,), schedulers=("linux", "blest", "ecf"))
+    _, lines = found.short_table()
+    rows = {", ".join(word for word in line[:3] if word != "-") for line in lines}
+    named = {one.candidate.name for one in found.ranked if one.candidate.name in "\n".join(found.sentences)}
+    assert named <= rows
+    assert len(lines) < len(found.ranked)
+
+
+def test_equal_candidates_that_mainline_linux_lacks_are_marked():
+    alike = {"cubic": around(8.0), "balia": around(8.0)}
+    found = advised(tables(), alike, around(4.0), around(4.0), controllers=("cubic", "balia"))
+    assert found.sentences[1].startswith("not distinguishable from it: wifi, balia (not in mainline Linux); ")
 
 
 def test_known_results_quote_the_means_of_the_study():

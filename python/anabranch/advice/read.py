@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.advice import carry, known, of_path, spending
+from anabranch.advice import carry, known, of_path, outages, spending
 from anabranch.comparison import fidelity, measures
 from anabranch.metrics.score import RATE, WAITING, worst
 from anabranch.results.judging import FEWEST
@@ -130,6 +131,8 @@ class Advice:
         The commands for the hosts' own kernels that carry out `kernel`, with comments.
     gateway
         The gateway's command, for a choice that mainline kernels cannot carry out; otherwise empty.
+    may_fall_silent
+        Whether a path of the choice may go down and return.
     """
 
     scenario: str
@@ -152,13 +155,14 @@ class Advice:
     toml: str
     settings: str
     gateway: str
+    may_fall_silent: bool = False
 
     @property
     def sentences(self) -> list[str]:
         """The advice, a sentence for each path, and a sentence on rules for outages."""
         one = self.choice
         risk = "" if one.risk is None else f"; {100 * one.risk:.0f} % of its trials froze or did not end"
-        value = measures.score_text(one.score, self.score.unit)
+        value = self._quality(one.score)
         trials = f"{one.trials} trial{'s' if one.trials > 1 else ''}"
         cost = "" if one.use.per_hour is None else f"; {self.terms.money(one.use.per_hour)}"
         found = [f"{self._lead}: {value} over {trials}{risk}{cost}"]
@@ -184,9 +188,10 @@ class Advice:
 
     @property
     def known(self) -> str:
-        """The results of earlier measurements on films over several paths; empty for any other choice."""
+        """The results of earlier measurements on films over paths that fall silent; otherwise empty."""
         has_paths = len(self.choice.candidate.paths) > 1
-        return known.SENTENCE if self.score.kind != "transfer" and has_paths else ""
+        is_known = self.score.kind != "transfer" and has_paths and self.may_fall_silent
+        return known.SENTENCE if is_known else ""
 
     @property
     def is_recommendation(self) -> bool:
@@ -200,9 +205,18 @@ class Advice:
         """The beginning of the sentence with the choice's score."""
         name = self.choice.candidate.name
         if self.missing:
-            needed = f"{self.missing} more runs are needed (--budget, --trials)"
+            are = "run is" if self.missing == 1 else "runs are"
+            needed = f"{self.missing} more {are} needed (--budget, --trials)"
             return f"no recommendation yet, {needed}; {name} leads"
         return f"use {name}" if self.is_recommendation else f"{name} leads, but not all paths are decided"
+
+    def _quality(self, effect: Effect) -> str:
+        """Return a score in words; for a progressive film its waiting, which is minus the score."""
+        if self.score.kind != "progressive":
+            return measures.score_text(effect, self.score.unit)
+        value, low, high = (None if one is None else -one for one in (effect.value, effect.high, effect.low))
+        waited = replace(effect, value=value, low=low, high=high)
+        return f"the viewer waits {measures.score_text(waited, self.score.unit)}"
 
     def _equal(self) -> str:
         """Return a sentence that lists the candidates that are not distinguishable from the choice."""
@@ -230,7 +244,8 @@ class Advice:
         names = []
         for one in found[:_EQUAL]:
             cost = [] if one.use.per_hour is None else [self.terms.money(one.use.per_hour)]
-            words = "; ".join([*cost, *([one.doubt] if one.doubt else [])])
+            own = [] if one.candidate.in_kernel else ["not in mainline Linux"]
+            words = "; ".join([*cost, *own, *([one.doubt] if one.doubt else [])])
             names.append(f"{one.candidate.name} ({words})" if words else one.candidate.name)
         more = len(found) - _EQUAL
         names += [f"{more} more"] if more > 0 else []
@@ -243,8 +258,7 @@ class Advice:
             return []
         best = excluded[0]
         reasons = " and ".join(self.terms.overrun(best.use))
-        score = measures.score_text(best.score, self.score.unit)
-        return [f"{best.candidate.name} ({score}) is not advised: {reasons}"]
+        return [f"{best.candidate.name} ({self._quality(best.score)}) is not advised: {reasons}"]
 
     @property
     def left(self) -> int:
@@ -271,6 +285,15 @@ class Advice:
             lines.append([*words, value, f"{one.worst:,.2f}", *risk, str(one.trials), *means])
             lines[-1] += [] if one.use.per_hour is None else [f"{one.use.per_hour:.2f}"]
         return head, lines
+
+    def short_table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings, and the rows of the first candidates and of those that a sentence names."""
+        head, lines = self.table()
+        text = "\n".join(self.sentences)
+        # A name may end a longer one: `a + b + c, linux, bbr` ends with `b + c, linux, bbr`.
+        names = (rf"(?<!\+ )\b{re.escape(one.candidate.name)}" for one in self.ranked)
+        named = (place for place, name in enumerate(names) if re.search(name, text))
+        return head, [lines[place] for place in sorted({*range(min(SHOWN, len(lines))), *named})]
 
     def steps(self) -> list[tuple[str, str]]:
         """Return the ways to carry out the advice, each with a heading: a scenario, commands or settings.
@@ -311,11 +334,12 @@ class Advice:
         """Return the notebook's view: the sentences, and the best candidates."""
         from anabranch import _html
 
-        head, lines = self.table()
+        head, lines = self.short_table()
         parts = [_html.heading(self.scenario, "what to use"), *map(_html.paragraph, self.sentences)]
-        parts.append(_html.table(head, lines[:SHOWN], left=self.left))
-        if len(lines) > SHOWN:
-            parts.append(_html.paragraph(f"and {len(lines) - SHOWN} more candidates: .table() has all"))
+        parts.append(_html.table(head, lines, left=self.left))
+        if len(self.ranked) > len(lines):
+            count = f"{len(lines)} of {len(self.ranked)} candidates"
+            parts.append(_html.paragraph(f"{count}: .table() has all"))
         return _html.block(*parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -413,6 +437,7 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         toml=carry.toml(sweep.cells[chosen]),
         settings="" if kernel is None else carry.kernel(candidates[kernel], sweep.cells[kernel]),
         gateway="" if own.in_kernel else carry.gateway(own),
+        may_fall_silent=outages.may_fall_silent(json.loads(sweep.cells[chosen].raw)),
     )
 
 

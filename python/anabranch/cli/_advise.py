@@ -214,22 +214,20 @@ def _announced(what: Asked) -> str:
     count = len(what.candidates)
     names = {one.paths for one in what.candidates}
     sets = f"{len(names)} set{'s' if len(names) > 1 else ''} of paths"
+    ranked = f"{count} candidate{'s' if count > 1 else ''}"
     return (
-        f"{count} candidates over {sets}: at most {what.budget:,} runs, instead of {what.exhaustive:,} for "
+        f"{ranked} over {sets}: at most {what.budget:,} runs, instead of {what.exhaustive:,} for "
         f"{what.sweep.trials} trials of each"
     )
 
 
 def tell(found: Advice) -> None:
     """Write an advice: ranking, sentences, scenario, settings."""
-    from anabranch.advice.read import SHOWN
-
-    head, lines = found.table()
+    head, lines = found.short_table()
     _console.heading(f"{found.scenario}: what to use")
-    _console.table(head, lines[:SHOWN], left=found.left)
-    hidden = len(lines) - SHOWN
-    if hidden > 0:
-        _console.note(f"{hidden} more candidates were dropped early; --json has them")
+    _console.table(head, lines, left=found.left)
+    if len(found.ranked) > len(lines):
+        _console.out(f"  {len(lines)} of {len(found.ranked)} candidates; --json has all")
     _console.out()
     for sentence in found.sentences:
         _console.out(f"  {sentence}")

@@ -227,7 +227,9 @@ def results(
             f"{len(found.exact)} cells draw nothing: all of their runs are the same, so each has one"
         )
     if store.journals(folder):
-        _console.note(f"not finished: {len(store.journals(folder))} journals are open in {folder}")
+        count = len(store.journals(folder))
+        are = "journal is" if count == 1 else "journals are"
+        _console.note(f"not finished: {count} {are} open in {folder}")
     if as_json:
         _console.out(json.dumps([_plain(row) for row in rows], indent=2, default=_said))
     left = sum(1 for name in headers if rows and isinstance(rows[0].get(name), str))

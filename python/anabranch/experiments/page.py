@@ -129,7 +129,8 @@ def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> lis
         for sentence in left_out(results, f"anabranch results {results} --earlier")
     ]
     if count := len(store.journals(results)):
-        found.append(f"Not finished: {count} journals are open in this folder.")
+        are = "journal is" if count == 1 else "journals are"
+        found.append(f"Not finished: {count} {are} open in this folder.")
     if short:
         found.append(f"The simulation ended before the sessions of {short} of {whole} runs had finished.")
     unreached = summary.unreached(results)

@@ -56,7 +56,10 @@ class Score:
     def meaning(self) -> str:
         """The meaning of the number, in words."""
         return {
-            "progressive": "minus the seconds before the start, without a new picture, and of film not shown",
+            "progressive": (
+                "minus the seconds before the start, without a new picture, and of film not shown; "
+                "+1 s is a second less"
+            ),
             "adaptive": "the pictures' mean rate, less the top rate for the share of waiting",
             "transfer": "goodput",
         }[self.kind]
