@@ -441,3 +441,21 @@ def test_the_table_marks_how_round_trip_times_were_measured(session):
     # A client's own data are its requests: at least five give a median, else its timestamps do.
     found = [path.rtt_from for path in capture.sessions(capture.read(session[1], progress=False))[0].paths]
     assert [row[:at].split()[-1] for row in rows] == found
+
+
+def test_the_page_of_a_capture_and_its_log_has_what_both_show(session, tmp_path):
+    """CMCD has no positions in the film, so the page cannot draw which rendition was on the screen."""
+    _, file, log = session
+    page = tmp_path / "both.html"
+    assert command(file, "--log", log, "--report", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Chunks on their way" in text
+    assert "Player buffer" in text
+    assert "Rendition on the screen" not in text
+    assert text.count("is aligned by the first request of both files") == 1
+    # Facts are not in the colour of warnings.
+    assert '<p class="lead">Taken at the client' in text
+    assert "bytes received in order" in text
+    names = {row["name"] for row in logs.read_log(log).rows("renditions")}
+    # A label has room for 60 pixels.
+    assert max(map(len, names)) <= 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._rows import of_one, rows
@@ -180,11 +180,13 @@ def buffers(tables: Tables, client: int) -> list[Row]:
 def renditions(tables: Tables, client: int) -> list[Row]:
     """Return the rendition on the screen over time: `from_s`, `to_s`, `mbps`, `name`, `height`.
 
-    A chunk is drawn at the time when its pictures were shown, without times of standstill.
+    A chunk is drawn at the time when its pictures were shown, without times of standstill. A log without
+    positions in the film, such as one of CMCD, does not show these times: then nothing is returned.
     """
     found: list[Row] = module().renditions(of_one(tables, client))
     rounded = ("from_s", "to_s", "mbps")
-    return [row | {name: round(row[name], 3) for name in rounded} for row in found]
+    known = (row for row in found if isfinite(row["from_s"]) and isfinite(row["to_s"]))
+    return [row | {name: round(row[name], 3) for name in rounded} for row in known]
 
 
 def loads(tables: Tables, client: int) -> list[Row]:

@@ -70,7 +70,7 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
         congestion_windows(_data.windows(tables, client), backdrop, colour),
         throughput(_data.throughputs(tables, client), backdrop, colour),
     ]
-    if pictures and buffers:
+    if buffers and not ladder:
         panels.append(player_buffer(buffers, backdrop))
     figure: alt.VConcatChart = alt.vconcat(*panels, spacing=14)
     figure.resolve = alt.Resolve(scale=alt.ScaleResolveMap(x="shared", color="independent"))

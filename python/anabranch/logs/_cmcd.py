@@ -123,7 +123,7 @@ class _Session:
         """Add the requests, the chunks, the renditions and the buffer."""
         rates = {track: self._rates(track) for track in ("video", "audio")}
         for track, known in rates.items():
-            rungs = [(1e3 * one, self._height(track, one), f"{one:g} kbit/s") for one in known]
+            rungs = [(1e3 * one, self._height(track, one), _rate(one)) for one in known]
             self.found.renditions += ladder(rungs, track)
         indices: Counter[str] = Counter()
         for one in self.own:
@@ -274,3 +274,8 @@ class _Session:
         # Requests during one stall all report it.
         runs = groupby(self.own, key=lambda one: "bs" in one.cmcd)
         return {"stalls": sum(1 for stalled, _ in runs if stalled)}
+
+
+def _rate(kbps: float) -> str:
+    """Return a rate for the narrow labels of figures."""
+    return f"{kbps:g} kb/s" if kbps < 1000 else f"{kbps / 1e3:.4g} Mb/s"

@@ -139,7 +139,7 @@ def merge(traced: Traced, log: PlayerLog, *, offset_s: float | None = None) -> T
         **traced.summary,
         "duration_s": duration_s,
         "not_visible": [*gone, *log.unseen],
-        "notes": [*traced.summary["notes"], *log.notes, f"The log of {log.kind} is {how}."],
+        "notes": [*traced.summary["notes"], *log.notes],
         "log": {**described(log), "aligned_by": how, "offset_s": shift_s, "end_s": log.last_s + shift_s},
     }
     return replace(
@@ -160,6 +160,7 @@ def described(log: PlayerLog) -> dict[str, Any]:
         "counts": dict(log.counts),
         "lines_not_read": len(log.bad),
         "starts_by": log.starts_by,
+        "notes": list(log.notes),
     }
 
 

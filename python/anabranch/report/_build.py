@@ -85,6 +85,7 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         opening=opening,
         links=_links(run),
         captured=_captured(run),
+        facts=_facts(run),
         cross_traffic=_cross_traffic(run),
         figure=_draw.figure(made),
         freezes=made.freezes,
@@ -97,6 +98,11 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         bars=_panels.CLIENTS,
         plan=json.dumps(_short_plan(run.plan), indent=2),
     )
+
+
+def _facts(run: Run) -> set[str]:
+    """Return the notes of a captured session that are no warnings."""
+    return {run.summary.get("evidence", ""), *run.summary.get("log", {}).get("notes", ())}
 
 
 def _captured(run: Run) -> dict[str, Any] | None:
@@ -135,9 +141,14 @@ def _film(run: Run) -> str:
         return _ladder(run)
     if run.summary.get("world") == _CAPTURED:
         count = run.tables["connections"]["bytes_read"][0]
-        if (log := run.summary.get("log")) is not None:
-            return f"log of {log['kind']}" + ("" if count is None else f", {count:,.0f} bytes to the client")
-        return f"{count:,} bytes to the client"
+        # Bytes after a gap are not among them; the table on the terminal has all bytes.
+        at_server = run.summary.get("captured_at") == "server"
+        which = "acknowledged by the client" if at_server else "received in order"
+        log = run.summary.get("log")
+        parts = [] if log is None else [f"log of {log['kind']}"]
+        if count is not None:
+            parts.append(f"{count:,.0f} bytes {which}")
+        return ", ".join(parts)
     if film is None:
         amount = [f"{application['bytes'] / 1e6:g} MB"] if application["bytes"] else []
         amount += [f"for {show_time(application['duration_ns'])}"] if application["duration_ns"] else []
