@@ -106,7 +106,7 @@ def test_a_transfer_over_a_path_with_jitter_is_repeated(tmp_path, jitter):
 
 
 def test_a_link_is_busy_while_a_segment_waits():
-    # The segment of tenth 50 came 2.1 s after it was asked for, of which the path takes 0.1 s: it waited for 2 s.
+    # The segment of tenth 50 came 2.1 s after its request, of which the path takes 0.1 s: it waited for 2 s.
     # Waiting of less than a quarter of the path's time is no queue.
     assert _scenario._busy({50: 2100.0, 60: 120.0}, 100.0) == set(range(30, 51))
 

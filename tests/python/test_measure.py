@@ -193,6 +193,14 @@ def test_all_wrong_interfaces_are_named_at_once():
     assert [fault.message for fault in raised.value.faults] == ["no interface nope0", "no interface nope1"]
 
 
+def test_a_report_that_is_no_page_is_refused_before_the_measurement(tmp_path):
+    page_file = tmp_path / "here.pdf"
+    done = CliRunner().invoke(app, ["measure", "http://127.0.0.1:9/x", "--report", str(page_file)])
+    assert done.exit_code == 2
+    assert "the name ends in .html or .htm" in done.stderr
+    assert not page_file.exists()
+
+
 @pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "127.0.0.1/x", "http://"])
 def test_other_addresses_are_refused(address):
     with pytest.raises(InputError, match="not an http or https address"):
