@@ -109,6 +109,21 @@ def test_broken_pipe_ends_the_program_quietly(start):
     assert process.returncode == 141
 
 
+@pytest.mark.module
+def test_files_are_written_although_a_pipe_is_closed(start, call, tmp_path):
+    sweep = ("--grid", "transport.scheduler=linux,min-rtt", "--trials", "2", "--workers", "1", "--out", "out")
+    assert call("sweep", "small.toml", *sweep)[0] == 0
+    for name, command in {
+        "run.html": ("run", "small.toml"),
+        "results.html": ("results", "out"),
+        "versus.html": ("results", "out", "--versus", "linux"),
+    }.items():
+        with start(*command, "--report", name) as process:
+            process.stdout.close()
+            process.stderr.read()
+        assert (process.returncode, (tmp_path / name).is_file()) == (141, True)
+
+
 @pytest.mark.parametrize(
     ("closed", "code", "said"),
     [

@@ -112,6 +112,8 @@ def test_queues(text, limit):
         (units.queue, -7, "a queue length must not be negative: -7", 'for example "100 packets"'),
         (units.fraction, -0.5, "a percentage must not be negative: -0.5", 'for example "0.5 %"'),
         (units.size_bytes, "-1e3", "a size must not be negative: -1e3", 'for example "6 MiB"'),
+        (units.fraction, "0,5 %", "a comma in a percentage: `0,5 %`", 'with a point, "0.5 %"'),
+        (units.rate_bps, "1,500 kbit/s", "a comma in a rate: `1,500 kbit/s`", 'without one, "1500 kbit/s"'),
         (units.time_ns, "-5 sec", "unknown unit `sec`", 'write "5 s"'),
         (units.time_ns, "- 5 m", "unknown unit `m`", '"5 min" is minutes, "5 ms"'),
         (units.rate_bps, "-5 MB", "unknown unit `MB`", 'write "40 Mbit/s"'),

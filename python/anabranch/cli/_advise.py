@@ -155,13 +155,13 @@ def _advise(given: Given, how: How) -> None:
     _sweep.left_out(folder, shown_by=f"anabranch results {folder} --earlier")
     _console.warn(summary.standstills(folder))
     _console.note(f"{found.runs} runs instead of {found.exhaustive}; results in {folder}")
+    if how.report is not None:
+        found.report(how.report)
+        _console.note(f"report: {how.report}")
     if how.as_json:
         _console.out(json.dumps(found.to_json(), indent=2))
     else:
         tell(found)
-    if how.report is not None:
-        found.report(how.report)
-        _console.note(f"report: {how.report}")
 
 
 def _asked(given: Given, how: How) -> Asked:

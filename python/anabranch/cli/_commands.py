@@ -205,6 +205,10 @@ def tell(result: Run, files: Files, *, as_json: bool) -> None:
         _files.write(files.p1203, text, "the P.1203 input")
     if files.cmcd is not None:
         files.cmcd.write(result)
+    if files.report is not None:
+        from anabranch import report as reports
+
+        reports.write(files.report, result)
     if as_json:
         _console.out(json.dumps(result.to_json(), indent=2, allow_nan=False))
     else:
@@ -216,9 +220,6 @@ def tell(result: Run, files: Files, *, as_json: bool) -> None:
     if files.cmcd is not None:
         _console.note(f"CMCD: {files.cmcd.file}")
     if files.report is not None:
-        from anabranch import report as reports
-
-        reports.write(files.report, result)
         _console.note(f"report: {files.report}")
     if result.broken:
         for broken in result.broken:

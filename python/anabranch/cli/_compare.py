@@ -39,10 +39,6 @@ def compare(
     _sweep.left_out(how.folder(what), shown_by=f"anabranch results {how.folder(what)} --earlier")
     _console.warn(summary.standstills(how.folder(what)))
     found = comparison.read(how.folder(what))
-    if as_json:
-        _console.out(json.dumps(found.to_json(), indent=2))
-    else:
-        tell(found)
     if report is not None:
         from anabranch import report as reports
 
@@ -50,6 +46,10 @@ def compare(
         result = _commands.simulate(loaded, film=film, what="running with all paths once more")
         reports.write(report, result, comparison=found)
         _console.note(f"report: {report}")
+    if as_json:
+        _console.out(json.dumps(found.to_json(), indent=2))
+    else:
+        tell(found)
     _sweep.check_standstills(how.folder(what))
 
 

@@ -52,6 +52,18 @@ def out(text: str = "") -> None:
         raise unwritten(error) from None
 
 
+@contextmanager
+def before_files(write: Callable[[], None]) -> Iterator[None]:
+    """Write a command's files after its output, also when a pipe no longer reads the output."""
+    try:
+        yield
+    except typer.Exit as stopped:
+        if stopped.exit_code == UNREAD:
+            write()
+        raise
+    write()
+
+
 def note(text: str = "") -> None:
     """Write a line that is not data; a closed stderr is ignored."""
     try:

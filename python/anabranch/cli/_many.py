@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from anabranch.cli import _console
 from anabranch.cli._console import guarded
 from anabranch.cli._options import Congestion, Json, JsonArray, Preset, Scenario, Scheduler, Seed, Set
 from anabranch.cli._results_options import (
@@ -199,22 +200,24 @@ def results(
     if percent and versus is None:
         message = "changes in percent need a value to compare with"
         raise InputError([Fault(message=message, where="--percent", hint="add --versus VALUE")])
-    if versus is not None:
-        _sweep.versus(
-            folder,
-            versus,
-            by=by,
-            metrics=metric or (),
-            sql=sql,
-            relative=percent,
-            as_json=as_json,
-            table=table,
-        )
-    else:
-        _sweep.results(
-            folder, by=by, metrics=metric or (), sql=sql, as_json=as_json, earlier=earlier, table=table
-        )
-    _figures.write(folder, figure, report, metrics=metric or (), size=size)
+    with _console.before_files(
+        lambda: _figures.write(folder, figure, report, metrics=metric or (), size=size)
+    ):
+        if versus is not None:
+            _sweep.versus(
+                folder,
+                versus,
+                by=by,
+                metrics=metric or (),
+                sql=sql,
+                relative=percent,
+                as_json=as_json,
+                table=table,
+            )
+        else:
+            _sweep.results(
+                folder, by=by, metrics=metric or (), sql=sql, as_json=as_json, earlier=earlier, table=table
+            )
 
 
 def report(

@@ -153,6 +153,11 @@ def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
             raise UnitError(message, hint=f'write for example "{quantity.example}"')
         number, unit = match.groups()
         worth = _decimal(number, quantity, value)
+        if unit == ",":
+            message = f"a comma in {quantity.noun}: {shown(value)}"
+            point, none = value.replace(",", "."), value.replace(",", "")
+            hint = f'write decimals with a point, "{point}", and thousands without one, "{none}"'
+            raise UnitError(message, hint=hint)
         if unit not in quantity.units:
             message = f"unknown unit {shown(unit)} for {quantity.noun}: {shown(value)}"
             raise UnitError(message, hint=_unit_hint(number.lstrip("+- "), unit, quantity))
