@@ -51,6 +51,18 @@ def effect(value, low, high):
     return Effect(value=value, low=low, high=high, pairs=10, detectable=None)
 
 
+@pytest.mark.module
+def test_each_set_beyond_a_cap_is_named_with_its_settings():
+    # 300 kB within seconds are far more than a gigabyte in an hour, and 30 hours are used.
+    capped = {**BULK, "paths": [BULK["paths"][0], {**BULK["paths"][1], "cap_gb_per_month": 0.001}]}
+    found = anabranch.compare(capped, trials=1, workers=1)
+    beyond = [one for one in found.sentences if "the cap lasts" in one]
+    assert [one.partition(" would carry")[0] for one in beyond] == [
+        "lte alone with cubic: lte",
+        "wifi + lte with linux and cubic: lte",
+    ]
+
+
 # -- what is run -------------------------------------------------------------------------------------
 
 

@@ -477,6 +477,19 @@ def test_the_causes_of_cells_are_printed(tmp_path):
     assert one["below_s"].get("capacity", 0) > other["below_s"].get("capacity", 0)
     assert one["unused_mbps"]
     assert CliRunner().invoke(app, ["why", str(out)]).stdout.count("below the top rendition") == 1
+    column = "seconds of film below the top rendition"
+    assert column in CliRunner().invoke(app, ["why", str(out), "--by-cell"]).stdout
+
+
+@pytest.mark.module
+def test_a_progressive_film_has_no_column_of_renditions(tmp_path):
+    out = str(tmp_path / "out")
+    few = ["--set", "application.duration=5s", "--trials", "1", "--workers", "1", "--out", out]
+    assert CliRunner().invoke(app, ["sweep", "two-paths", *few]).exit_code == 0
+    result = CliRunner().invoke(app, ["why", out, "--by-cell"])
+    assert result.exit_code == 0, result.stderr
+    assert "frozen, s a run" in result.stdout
+    assert "rendition" not in result.stdout
 
 
 @pytest.mark.module

@@ -17,6 +17,7 @@ from anabranch.errors import Fault, InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch.results.store import Row
     from anabranch.study.runner import Done
     from anabranch.study.sweep import Sweep
 
@@ -148,7 +149,7 @@ def report(folder: Path, run: str | None, *, out: Path) -> None:
     row, count = stored.find(folder, run)
     left_out(folder, shown_by=f"anabranch results {folder} --earlier")
     if run is None and count > 1:
-        _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
+        _console.note(first_of(folder, row, count))
     with _console.progress("running again") as progress:
         found = stored.open_run(folder, row["identity"], progress=progress)
     reports.write(out, found)
@@ -255,6 +256,17 @@ def _written(path: Path, heads: Sequence[str], lines: Sequence[Sequence[str]], l
 
     _files.write(path, written.text(path.suffix, heads, lines, left=left), "the table")
     _console.note(f"table: {path}")
+
+
+def first_of(folder: Path, row: Row, count: int) -> str:
+    """Return a sentence that names the first run of a folder and its cell."""
+    from anabranch.results import store
+    from anabranch.results.worlds import of_cells
+
+    labels = of_cells(store.made(folder).labels)
+    cell = ", ".join(str(row[name]) for name in labels if row.get(name) is not None)
+    of_cell = f" of the cell {cell}" if cell else ""
+    return f"run {row['identity']}{of_cell}, the first of {count}: --run ID names another"
 
 
 def left_out(folder: Path, *, earlier: bool = False, shown_by: str = "--earlier") -> None:

@@ -62,7 +62,7 @@ def why(folder: Path, run: str | None, *, as_json: bool) -> None:
     row, count = stored.find(folder, run)
     _sweep.left_out(folder, shown_by=f"anabranch results {folder} --earlier")
     if run is None and count > 1:
-        _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
+        _console.note(_sweep.first_of(folder, row, count))
     with _console.progress("running again") as progress:
         found = stored.open_run(folder, row["identity"], progress=progress)
     _explain(found, as_json=as_json)
@@ -124,20 +124,23 @@ def cells(folder: Path, *, trials: int, as_json: bool) -> None:
         rows = [{"cell": dict(cell), **group} for cell, group in found.items()]
         _console.out(json.dumps(rows, indent=2))
         return
-    kinds = ("frozen_s", "below_s", "unused_mbps")
+    heads = {"frozen_s": "frozen, s a run"}
+    if _has_ladder(folder):
+        heads["below_s"] = "seconds of film below the top rendition"
+    heads["unused_mbps"] = "unused rate, Mb/s"
     lines = [
         (
             ", ".join(f"{value}" for _, value in cell) or "all",
             str(group["runs"]),
-            *(shares(group[kind]) for kind in kinds),
+            *(shares(group[kind]) for kind in heads),
         )
         for cell, group in found.items()
     ]
-    heads = (
-        "cell",
-        "runs",
-        "frozen, s a run",
-        "seconds of film below the top rendition",
-        "unused rate, Mb/s",
-    )
-    _console.table(heads, lines, left=1)
+    _console.table(("cell", "runs", *heads.values()), lines, left=1)
+
+
+def _has_ladder(folder: Path) -> bool:
+    """Return whether a film of the folder's runs has several renditions."""
+    from anabranch.results import read
+
+    return "top_share" in read.all_runs(folder).columns

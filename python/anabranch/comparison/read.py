@@ -56,8 +56,16 @@ class Comparison:
 
     @property
     def sentences(self) -> list[str]:
-        """A sentence with the verdict on each path, and one for each monthly cap that is exceeded."""
-        return [*(one.sentence for one in self.added), *self.terms.overrun(self.used[-1].use)]
+        """A sentence with the verdict on each path, and one for each monthly cap that a set exceeds."""
+        found = [one.sentence for one in self.added]
+        for used in self.used:
+            # A single path has no scheduler.
+            is_one = len(used.paths) == 1
+            settings = self.settings.rpartition(" and ")[2] if is_one else self.settings
+            name = f"{paths.label(used.paths)}{' alone' if is_one else ''}"
+            name += f" with {settings}" if settings else ""
+            found += [f"{name}: {text}" for text in self.terms.overrun(used.use)]
+        return found
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the rows."""
