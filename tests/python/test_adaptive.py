@@ -272,7 +272,9 @@ def test_p1203_wants_adaptive_playback(tmp_path):
 @pytest.mark.module
 def test_rules_and_ladders_are_listed():
     rules = {row["name"]: row for row in json.loads(call("list", "abr", "--json").stdout)}
-    assert {"vlc-rate", "vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput", "fixed"} == set(rules)
+    built_in = {"vlc-rate", "vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput", "fixed"}
+    # An entry point of this package, as those of other packages.
+    assert built_in | {"hlsjs-node"} == set(rules)
     assert [item["key"] for item in rules["bola"]["parameters"]] == ["gamma_p", "buffer_s"]
     assert "uq18-va" in call("list", "ladders").stdout
 
