@@ -197,6 +197,24 @@ def test_the_plots_of_a_narrow_figure_are_as_high_as_the_title_of_their_axis():
     assert [float(one) for one in heights] == [96.0, 96.0]
 
 
+def test_bars_name_their_marks_and_keep_their_height_in_a_column():
+    own = [
+        {**row, "series": row[SCHEDULER], "control": "cubic", "scheduler": row[SCHEDULER]}
+        for row in rows({SCHEDULER: ["linux", "min-rtt"]})
+    ]
+    found = drawn.bars(own, "goodput_mbps")
+    panel = found.chart.to_dict(validate=False)["concat"][0]
+    assert panel["layer"][0]["encoding"]["y"]["title"] == [
+        "goodput, Mb/s",
+        "black: 95 % interval",
+        "grey: least to most, dots: trials",
+    ]
+    # Two bars are widened to the column, but stay as high as on a screen: 130 pixels.
+    svg = found.sized("ieee").svg
+    heights = re.findall(r'd="M0\.5,0\.5h[\d.]+v([\d.]+)h[^"]*" stroke="#DDDDDD"', svg)
+    assert [float(one) for one in heights] == [130.0]
+
+
 def test_a_band_of_counts_does_not_reach_below_zero():
     # Trials of 0, 1 and 2: a mean of 1 and half an interval of 4.303 / 3**0.5 = 2.48.
     own = [{**row, "goodput_mbps": float(row["run"])} for row in rows(GRID)]

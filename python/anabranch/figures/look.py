@@ -89,8 +89,7 @@ def dressed(
     import altair as alt
 
     more: dict[str, Any] = {} if aria else {"aria": False}
-    if legend is not None:
-        more["legend"] = alt.LegendConfig(**legend)
+    more["legend"] = alt.LegendConfig(**{"titleFontWeight": "normal", **(legend or {})})
     chart.config = alt.Config(
         font="Liberation Sans, Arial, sans-serif",
         background="white",
@@ -105,7 +104,12 @@ def dressed(
             titleColor="#333333",
         ),
         title=alt.TitleConfig(
-            anchor="start", frame="group", fontSize=labels + 2, color="#222222", offset=offset
+            anchor="start",
+            frame="group",
+            fontSize=labels + 2,
+            fontWeight="normal",
+            color="#222222",
+            offset=offset,
         ),
         **more,
     )

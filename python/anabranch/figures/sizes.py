@@ -135,12 +135,12 @@ def _headers(node: object, pixels: float) -> None:
 
 
 def _widened(node: object, share: float) -> None:
-    """Scale the width of all plots of a figure, and the height to no less than `_LEAST_HEIGHT`."""
+    """Scale the width of all plots of a figure, and the height to a share from `_LEAST_HEIGHT` to 1."""
     if isinstance(node, dict):
         for key in ("width", "height"):
             value = node.get(key)
             if isinstance(value, int | float) and not isinstance(value, bool):
-                own = share if key == "width" else max(share, _LEAST_HEIGHT)
+                own = share if key == "width" else min(1.0, max(share, _LEAST_HEIGHT))
                 node[key] = max(20.0, value * own)
             elif isinstance(value, dict) and "step" in value:
                 node[key] = {**value, "step": max(2.0, value["step"] * share)}

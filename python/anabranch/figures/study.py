@@ -37,8 +37,10 @@ CROSSES = (
     ("throughput-delay", "srtt_ms", "goodput_mbps", True),
     ("stall-quality", "stalled_share", "resolution_mean", True),
 )
-#: The meaning of the dark line on a bar, below the title of the vertical axis.
-_INTERVAL = "line: 95 % interval"
+#: The meanings of the marks on a bar, below the title of the vertical axis.
+_INTERVAL = "black: 95 % interval"
+_EXTREMES = "grey: least to most"
+_DOTS = ", dots: trials"
 #: The words on an axis that does not begin at zero.
 _BROKEN = "(axis not from 0)"
 #: The text below an axis that is reversed.
@@ -114,9 +116,10 @@ def _panels(
             base = alt.Chart(look.values(_kept(own, ("series", by, metric))))
             series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
             has_interval = any(cell.get(f"{metric}_ci95") for cell in cells if cell["row"] == name)
+            marked = [_INTERVAL, _EXTREMES + (_DOTS if dots else "")] if has_interval else []
             height = alt.Y(
                 f"mean({metric}):Q",
-                title=[words.metric(metric), _INTERVAL] if has_interval else words.metric(metric),
+                title=[words.metric(metric), *marked],
                 scale=_from_zero([row[metric] for row in own]),
                 axis=alt.Axis(tickCount=5),
             )
@@ -346,7 +349,8 @@ def _colour(rows: Sequence[Row], by: str) -> alt.Color:
     names = [row[by] for row in rows]
     found = colours.of_controls(names) if by == "control" else colours.of_lines(names)
     scale = alt.Scale(domain=list(found), range=list(found.values()))
-    return alt.Color(f"{by}:N", title=by, scale=scale)
+    title = "congestion" if by == "control" else by
+    return alt.Color(f"{by}:N", title=title, scale=scale)
 
 
 def _kept(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Row]:
