@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import anabranch
-from anabranch.advice import known, make, of_path
+from anabranch.advice import candidates, known, make, of_path
 from anabranch.advice.read import judged
 from anabranch.comparison import fidelity, price
 from anabranch.scenario.load import load
@@ -288,15 +288,34 @@ def test_a_path_that_only_keeps_another_within_its_cap_is_used():
     )
 
 
-def test_the_runs_decide_every_path_of_a_choice_that_differs_from_the_leader():
+@pytest.mark.parametrize(
+    ("controllers", "schedulers", "trials", "budget"),
+    [
+        (("cubic",), ("linux",), 30, 60),
+        # The default budget of 92 candidates: 92 + 2 * (4 + 2 * 3 + 3).
+        (candidates.CONTROLLERS, candidates.SCHEDULERS, 5, 118),
+    ],
+)
+def test_the_runs_decide_every_path_of_a_choice_that_differs_from_the_leader(
+    controllers, schedulers, trials, budget
+):
     """All three paths lead, but exceed the cap. The advised pair is compared with each of its paths alone.
 
     One trial shows that a path alone is far behind, so only the question about the pair gives it more.
     """
     raw = tables({"cap_gb_per_month": 100})
     raw["paths"].append({"name": "sat", "rtt": "600 ms", "rate": "8 Mbit/s", "cap_gb_per_month": 1})
-    few = {"controllers": ("cubic",), "schedulers": ("linux",), "paths": ()}
-    what = make.asked(load(raw), raw, (), trials=30, budget=60, **few)
+    given = None if trials == 5 else budget
+    what = make.asked(
+        load(raw),
+        raw,
+        (),
+        controllers=controllers,
+        schedulers=schedulers,
+        paths=(),
+        trials=trials,
+        budget=given,
+    )
     seen = make.evidence_of(what, (False,) * len(what.candidates))
     means = {("wifi", "lte", "sat"): 9.0, ("wifi", "lte"): 8.0, ("wifi", "sat"): 7.0, ("lte", "sat"): 7.0}
     luck = [0.09, -0.07, 0.04, -0.08, 0.02, 0.05, -0.01, 0.03]
@@ -318,7 +337,7 @@ def test_the_runs_decide_every_path_of_a_choice_that_differs_from_the_leader():
     assert of_sat.sentence.endswith(
         "but sat would carry 10 GB in the 30 hours of a month, of 1 GB: the cap lasts 3 hours"
     )
-    assert seen.runs == 60
+    assert seen.runs == budget
 
 
 def test_a_cap_that_is_never_reached_changes_nothing():

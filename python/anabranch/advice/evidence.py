@@ -127,9 +127,11 @@ class Evidence:
         return list(dict.fromkeys(one for one in found if one is not None))
 
     def _choice(self, candidates: Sequence[Candidate], best: int) -> int:
-        """Return the choice among the candidates with enough trials; the best one if there are none."""
+        """Return the choice among the candidates with enough trials; if these exceed caps, among all."""
         told = [one for one in self.rows if self.is_told(one)]
-        return self.choose(candidates, told) if told else best
+        has_within = any(not self.use(one, candidates[one].paths).over for one in told)
+        places = told if has_within else list(self.rows)
+        return self.choose(candidates, places) if places else best
 
     def least_changed(self, candidates: Sequence[Candidate]) -> list[int]:
         """Return the candidates with the least change: over the leader's paths, and one path more or less."""

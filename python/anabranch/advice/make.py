@@ -79,6 +79,8 @@ class Asked:
         paths = {name for one in self.candidates for name in one.paths}
         has_rules = any(one.outages.keys for one in self.candidates)
         compared = 4 + 2 * len(paths) + (3 if has_rules else 0)
+        # With three paths or more, a choice other than the leader has neighbours that the leader lacks.
+        compared += len(paths) if len(paths) > 2 else 0
         return len(self.candidates) + (judging.FEWEST - 1) * min(compared, len(self.candidates))
 
     @property
