@@ -220,6 +220,10 @@ def nearest_file(name: str, names: Iterable[str]) -> str | None:
 def _closest(name: str, compared: Mapping[str, str]) -> str | None:
     """Return the key whose value is closest to `name`, whatever the case, or None when none is close."""
     lowered = {text.lower(): key for key, text in sorted(compared.items())}
+    # A name without its unit, as `price` for `price_per_gb`, is closer than its letters show.
+    longer = [text for text in lowered if text.startswith(f"{name.lower()}_")] if name else []
+    if len(longer) == 1 and name.lower() not in lowered:
+        return lowered[longer[0]]
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return lowered[close[0]] if close else None
 

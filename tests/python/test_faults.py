@@ -221,6 +221,8 @@ def test_no_such_scenario():
 def test_dotted_keys_and_units_have_near_names():
     assert nearest("transport.schedulr", ["transport.preset", "transport.scheduler"]) == "transport.scheduler"
     assert nearest("paths.wifi.rat", ["paths.wifi.rtt", "paths.wifi.rate"]) == "paths.wifi.rate"
+    assert nearest("price", ["trace", "rate", "price_per_gb"]) == "price_per_gb"
+    assert nearest("Rate", ["rate", "rate_up"]) == "rate"
     assert nearest("Mbit/sec", ["kbit/s", "Mbit/s"]) == "Mbit/s"
 
 

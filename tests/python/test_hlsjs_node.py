@@ -217,6 +217,16 @@ def test_the_library_has_no_such_controller(refused, tmp_path, text, message):
     assert message in refused(folder=library(tmp_path / "fake", text))
 
 
+@needs_node
+@pytest.mark.module
+def test_an_unknown_setting_is_refused_with_the_nearest(refused, tmp_path):
+    text = """module.exports = {version: "9.9", Events: {FRAG_BUFFERED: "a"},
+        DefaultConfig: {abrController: function () {}, abrBandWidthUpFactor: 0.7}}"""
+    told = refused(folder=library(tmp_path / "fake", text), abrBandWithUpFactor=0.8)
+    assert "hls.js 9.9 has no setting abrBandWithUpFactor" in told
+    assert "did you mean `abrBandWidthUpFactor`?" in told
+
+
 @needs_hlsjs
 @pytest.mark.module
 @pytest.mark.parametrize(

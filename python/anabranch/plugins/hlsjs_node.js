@@ -72,7 +72,10 @@ function load(file) {
 /** Throws if hls.js has no setting of a name. */
 function check(Hls, config) {
   for (const key of Object.keys(config)) {
-    if (!(key in Hls.DefaultConfig)) throw new Error(`hls.js ${Hls.version} has no setting ${key}`);
+    if (!(key in Hls.DefaultConfig)) {
+      const error = new Error(`hls.js ${Hls.version} has no setting ${key}`);
+      throw Object.assign(error, { unknown: key, settings: Object.keys(Hls.DefaultConfig) });
+    }
   }
 }
 
@@ -229,7 +232,8 @@ for (const line of lines()) {
       answer = player[verb](given);
     }
   } catch (error) {
-    answer = { error: String(error?.message ?? error).split("\n")[0] };
+    const { unknown, settings } = error ?? {};
+    answer = { error: String(error?.message ?? error).split("\n")[0], unknown, settings };
   }
   fs.writeSync(1, `${JSON.stringify(answer)}\n`);
 }

@@ -6,6 +6,7 @@ because a plug-in's sources are hashed and executed again for each run.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import select
@@ -150,7 +151,8 @@ class _Node:
             raise _unusable(message)
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise _unusable(answer["error"])
+            close = difflib.get_close_matches(answer.get("unknown", ""), answer.get("settings", ()), n=1)
+            raise _unusable(answer["error"], f"did you mean `{close[0]}`?" if close else "")
         return answer
 
 
