@@ -434,7 +434,8 @@ def test_a_missing_file_has_the_nearest_name_as_a_hint(session, monkeypatch, wor
     assert shown.stderr == f"error: no such {kind}: `{words[-1]}`\n  hint: did you mean `{nearest}`?\n"
 
 
-def test_the_table_marks_how_round_trip_times_were_measured(session):
+def test_the_table_marks_how_round_trip_times_were_measured(session, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # a narrower table is split
     shown = command(session[1])
     header, *rows = [line for line in shown.stdout.splitlines() if line.startswith("  ")][:3]
     at = header.index("RTT from") + len("RTT from")

@@ -89,7 +89,7 @@ def test_stopped_browser_reports_its_last_position():
         {"t_s": 5.0, "what": "counters", "position_s": 4.0, "dropped": 0, "buffer_s": 0.0},
         {"t_s": 9.0, "what": "stop"},
     ]
-    found = hlsjs._playback(lines)
+    found = hlsjs.playback(lines)
     assert [(row["event"], row["t_s"], row["pts_s"]) for row in found] == [
         ("start", 1.0, 0.0),
         ("stop", 9.0, 4.0),
