@@ -197,6 +197,16 @@ def test_the_plots_of_a_narrow_figure_are_as_high_as_the_title_of_their_axis():
     assert [float(one) for one in heights] == [96.0, 96.0]
 
 
+def test_lines_that_hide_each_other_are_named():
+    grid = {SCHEDULER: ["linux", "min-rtt", "ecf"], LTE: ["1 Mbit/s", "2 Mbit/s", "5 Mbit/s"]}
+    level = {"linux": 1.0, "min-rtt": 2.0, "ecf": 2.0}
+    own = [{**row, "goodput_mbps": level[row[SCHEDULER]] + row["run"]} for row in rows(grid)]
+    found = axes.picture(own, ["goodput_mbps"], axes.of(own, list(grid)))
+    assert found.notes == ("equal means everywhere, so the lines coincide: min-rtt, ecf (goodput, Mb/s)",)
+    own[-1]["goodput_mbps"] += 1
+    assert axes.picture(own, ["goodput_mbps"], axes.of(own, list(grid))).notes == ()
+
+
 def test_bars_name_their_marks_and_keep_their_height_in_a_column():
     own = [
         {**row, "series": row[SCHEDULER], "control": "cubic", "scheduler": row[SCHEDULER]}

@@ -136,7 +136,23 @@ def picture(
         parts, across=words.key(axes.x, axes.unit), panel=panel, colour=colour, log=axes.is_log
     )
     data = [{"metric": name, **{key: row[key] for key in _KEPT}} for name in metrics for row in parts[name]]
-    return Picture(chart=chart, data=data, notes=tuple(notes))
+    hidden = [sentence for name in metrics for sentence in _coinciding(name, parts[name])]
+    return Picture(chart=chart, data=data, notes=(*notes, *hidden))
+
+
+def _coinciding(metric: str, points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each set of lines of which only the last is visible."""
+    lines: dict[str, dict[tuple[str, float], float]] = defaultdict(dict)
+    for row in points:
+        lines[row["line"]][row["panel"], row["x"]] = row["mean"]
+    same: dict[frozenset[tuple[tuple[str, float], float]], list[str]] = defaultdict(list)
+    for line, means in lines.items():
+        same[frozenset(means.items())].append(line)
+    return [
+        f"equal means everywhere, so the lines coincide: {', '.join(names)} ({words.metric(metric)})"
+        for names in same.values()
+        if len(names) > 1
+    ]
 
 
 #: The columns of a figure's numbers.
