@@ -127,6 +127,18 @@ def test_the_runs_of_a_sweep_are_those_of_single_runs(write, tmp_path):
     assert shared[0] == shared[2] == anabranch.run(tmp_path / "x.toml").digest
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_exception_in_a_sweep_names_the_cell_and_the_run(write, tmp_path, workers):
+    write(scheduler("return 1 / 0"))
+    given = ["sweep", "bulk-two-paths", "--out", str(tmp_path / "out")]
+    given += ["--grid", "transport.scheduler=min-rtt,mine.py:Mine"]
+    result = CliRunner().invoke(app, [*given, "--trials", "2", "--workers", workers])
+    assert result.exit_code == 2
+    assert re.search(
+        r"ZeroDivisionError: .*\n  in run 0 of `bulk-two-paths`, .*mine\.py:Mine.*\n", result.stderr
+    )
+
+
 @pytest.mark.parametrize("first", [0.2, 0.5, 0.7])
 def test_weights_are_kept(first):
     given = {"name": f"{EXAMPLES}/weighted.py:Weighted", "first": first}

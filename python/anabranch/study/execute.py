@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _extras
 from anabranch._pool import processes, undisturbed
-from anabranch.errors import MissingError
+from anabranch.errors import MissingError, PluginError
 from anabranch.results import identity
 from anabranch.study import measure
 
@@ -45,6 +45,8 @@ def work(job: Job, code: str) -> Outcome:
     ------
     MissingError
         When this worker runs another build of the program.
+    PluginError
+        When a plug-in in Python raises an exception. Its text names the cell and the run.
     """
     from anabranch._run import run_loaded
     from anabranch.metrics import score
@@ -53,7 +55,12 @@ def work(job: Job, code: str) -> Outcome:
         message = f"a worker runs another build of this program: {identity.code()}, not {code}"
         raise MissingError(message, hint="install the same build everywhere")
     loaded, film = job.ready()
-    run = run_loaded(loaded, run=job.run, film=film, cell=job.hash, may_stand=True)
+    try:
+        run = run_loaded(loaded, run=job.run, film=film, cell=job.hash, may_stand=True)
+    except PluginError as raised:
+        labels = ", ".join(f"{column} {value}" for column, value in job.cell.labels)
+        message = f"{raised}\n  in run {job.run} of `{job.cell.scenario}`, {labels or 'its only cell'}"
+        raise PluginError(message) from None
     prices = {path.name: path.price_per_gb for path in loaded.scenario.paths if path.price_per_gb is not None}
     application = loaded.scenario.application
     scored = score.of(application.kind, film, application.duration)
