@@ -60,6 +60,14 @@ def _order(address):
     )
 
 
+def _await_handlers():
+    """Wait until no server handles a request: the relay records a chunk after its last byte was written."""
+    end = time.monotonic() + 10
+    while any("process_request_thread" in one.name for one in threading.enumerate()):
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 @contextmanager
 def _relay(answers):
     """Yield a relay to such a server, its session, and a function that requests."""
@@ -78,6 +86,7 @@ def _relay(answers):
                 return answer, answer.read()
             finally:
                 connection.close()
+                _await_handlers()
 
         yield relay, session, ask
 
