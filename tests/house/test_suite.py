@@ -159,10 +159,11 @@ def test_pytest_runs_the_failed_tests_of_real_packets_again(monkeypatch, tmp_pat
 def test_only_real_packets_run_again():
     for found in suite.SUITES.values():
         assert not any(one.again for one in (*found.building, *found.steps))
-    real = suite.SUITES["all"].beside
-    assert suite.SUITES["quick"].beside.again is None
-    cache = next(word for word in real.command if word.startswith("cache_dir=")).removeprefix("cache_dir=")
-    assert real.again.failed == Path(cache, "v", "cache", "lastfailed")
+        real = found.beside
+        cache = next(word for word in real.command if word.startswith("cache_dir=")).removeprefix(
+            "cache_dir="
+        )
+        assert real.again.failed == Path(cache, "v", "cache", "lastfailed")
 
 
 def test_a_step_that_fails_keeps_no_other_from_running(monkeypatch, capfd):
