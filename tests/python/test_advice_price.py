@@ -32,10 +32,8 @@ def tables(lte=None, **more):
     }
 
 
-def advised(
-    raw, wifi, lte, both, *, controllers=("cubic",), schedulers=("linux",), share=0.5, budget=None, trials=30
-):
-    """Return the advice on candidates, given the goodputs of each one's trials. Each run carries 10 MB."""
+def asked(raw, controllers, schedulers, trials, budget):
+    """Return a question about a scenario, and the evidence before the first run."""
     what = make.asked(
         load(raw),
         raw,
@@ -46,7 +44,14 @@ def advised(
         trials=trials,
         budget=budget,
     )
-    seen = make.evidence_of(what, (False,) * len(what.candidates))
+    return what, make.evidence_of(what, (False,) * len(what.candidates))
+
+
+def advised(
+    raw, wifi, lte, both, *, controllers=("cubic",), schedulers=("linux",), share=0.5, budget=None, trials=30
+):
+    """Return the advice on candidates, given the goodputs of each one's trials. Each run carries 10 MB."""
+    what, seen = asked(raw, controllers, schedulers, trials, budget)
     given = {
         ("wifi",): (wifi, 1.0, 0.0),
         ("lte",): (lte, 0.0, 1.0),
@@ -306,17 +311,7 @@ def test_the_runs_decide_every_path_of_a_choice_that_differs_from_the_leader(
     raw = tables({"cap_gb_per_month": 100})
     raw["paths"].append({"name": "sat", "rtt": "600 ms", "rate": "8 Mbit/s", "cap_gb_per_month": 1})
     given = None if trials == 5 else budget
-    what = make.asked(
-        load(raw),
-        raw,
-        (),
-        controllers=controllers,
-        schedulers=schedulers,
-        paths=(),
-        trials=trials,
-        budget=given,
-    )
-    seen = make.evidence_of(what, (False,) * len(what.candidates))
+    what, seen = asked(raw, controllers, schedulers, trials, given)
     means = {("wifi", "lte", "sat"): 9.0, ("wifi", "lte"): 8.0, ("wifi", "sat"): 7.0, ("lte", "sat"): 7.0}
     luck = [0.09, -0.07, 0.04, -0.08, 0.02, 0.05, -0.01, 0.03]
     for step in make.steps(what, seen):
